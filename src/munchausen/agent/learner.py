@@ -1,0 +1,159 @@
+"""Learning: targets from the frozen network, one gradient step towards them. Pure."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from munchausen.agent.config import AgentConfig
+from munchausen.backup import Regulariser, backup
+from munchausen.heads import Head
+from munchausen.networks import TORSOS, Network, make_network
+from munchausen.operators import policy, scaled_log_policy
+from munchausen.replay import Transitions
+
+
+class LearnerState(NamedTuple):
+    online: Network
+    target: Network
+    optimizer: Any
+
+
+class UpdateMetrics(NamedTuple):
+    """Of one gradient step, each averaged over its batch."""
+
+    loss: Float[Array, ""]
+    q: Float[Array, ""]  # of the actions taken
+    action_gap: Float[Array, ""]  # best minus second best
+    entropy: Float[Array, ""]  # of softmax(q/τ), in nats
+
+
+class Learner(NamedTuple):
+    """The static half of learning: which head, which optimiser, which shapes."""
+
+    config: AgentConfig
+    head: Head
+    optimizer: optax.GradientTransformation
+    observation_shape: tuple[int, ...]
+    actions: int
+    scale: float
+    munchausen: bool  # False where α is 0 for certain: no target values at s are computed
+
+    def init(self, key: PRNGKeyArray) -> LearnerState:
+        """The target network is initialised separately from the online one (Dopamine)."""
+        online_key, target_key = jax.random.split(key)
+        online = self._network(online_key)
+        return LearnerState(online, self._network(target_key), self.optimizer.init(online))  # type: ignore[arg-type]
+
+    def _network(self, key: PRNGKeyArray) -> Network:
+        return make_network(
+            TORSOS[self.config.network],
+            self.observation_shape,
+            self.head.outputs(self.actions),
+            scale=self.scale,
+            cosines=self.head.cosines,
+            initialiser=self.config.initialiser,
+            key=key,
+        )
+
+    def targets(
+        self, target: Network, regulariser: Regulariser, batch: Transitions, key: PRNGKeyArray
+    ) -> Float[Array, "B ..."]:
+        """Both policies, at s and at s', come from the target network."""
+        tm1_key, t_key = jax.random.split(key)
+        size = len(batch.a_tm1)
+        if not self.munchausen:
+            q_tm1, estimate = None, self.head.estimate(target, batch.observation_t, t_key)
+        elif self.head.draws:
+            q_tm1 = self.head.policy_q(target, batch.observation_tm1, tm1_key)
+            estimate = self.head.estimate(target, batch.observation_t, t_key)
+        else:
+            # Both states in one pass: half the launches, twice the rows in each product.
+            both = jnp.concatenate([batch.observation_tm1, batch.observation_t])
+            joint = self.head.estimate(target, both, t_key)
+            q_tm1 = joint.q[:size]
+            estimate = jax.tree.map(lambda x: x[size:], joint)
+
+        def one(q_tm1, a_tm1, r_t, discount_t, q_t, returns_t):
+            return self.head.push(
+                backup(regulariser, q_tm1, a_tm1, r_t, discount_t, q_t), returns_t
+            )
+
+        return jax.vmap(one)(
+            q_tm1, batch.a_tm1, batch.r_t, batch.discount_t, estimate.q, estimate.returns
+        )
+
+    def step(
+        self,
+        state: LearnerState,
+        regulariser: Regulariser,
+        batch: Transitions,
+        targets: Float[Array, "B ..."],
+        weights: Float[Array, " B"] | None,
+        key: PRNGKeyArray,
+    ) -> tuple[LearnerState, Float[Array, " B"], UpdateMetrics]:
+        """One gradient step. `weights` are importance weights, None for uniform replay."""
+
+        def objective(online: Network):
+            out = self.head.loss(online, batch.observation_tm1, batch.a_tm1, targets, key)
+            weighted = out.loss if weights is None else out.loss * weights
+            return jnp.mean(weighted), out
+
+        gradients, out = jax.grad(objective, has_aux=True)(state.online)
+        updates, optimizer = self.optimizer.update(gradients, state.optimizer, state.online)  # type: ignore[arg-type]
+        online = optax.apply_updates(state.online, updates)  # type: ignore[arg-type]
+        metrics = _metrics(out.loss, out.q_tm1, batch.a_tm1, regulariser)
+        return state._replace(online=online, optimizer=optimizer), out.loss, metrics
+
+
+def make_learner(
+    config: AgentConfig,
+    observation_shape: tuple[int, ...],
+    actions: int,
+    scale: float,
+    *,
+    munchausen: bool | None = None,
+) -> Learner:
+    if munchausen is None:
+        munchausen = config.alpha != 0
+    return Learner(
+        config,
+        config.make_head(),
+        make_optimizer(config),
+        observation_shape,
+        actions,
+        scale,
+        munchausen,
+    )
+
+
+def make_optimizer(config: AgentConfig) -> optax.GradientTransformation:
+    if config.optimizer == "adam":
+        return optax.adam(config.learning_rate, eps=config.optimizer_eps)
+    # TensorFlow 1, which made the published DQN curves, starts the second moment at 1.
+    return optax.rmsprop(
+        config.learning_rate,
+        decay=0.95,
+        eps=config.optimizer_eps,
+        centered=True,
+        initial_scale=1.0,
+    )
+
+
+def _metrics(
+    loss: Float[Array, " B"],
+    q: Float[Array, "B A"],
+    actions: Int[Array, " B"],
+    regulariser: Regulariser,
+) -> UpdateMetrics:
+    tau = jnp.asarray(regulariser.tau)
+    pi = policy(q, tau)
+    # At τ = 0 the policy is greedy and its entropy 0; the division then is by 1.
+    entropy = -jnp.sum(pi * scaled_log_policy(q, tau), axis=-1) / jnp.where(tau > 0, tau, 1.0)
+    best = jnp.max(q, axis=-1)
+    others = jnp.where(jax.nn.one_hot(jnp.argmax(q, axis=-1), q.shape[-1]) > 0, -jnp.inf, q)
+    gap = best - jnp.max(others, axis=-1) if q.shape[-1] > 1 else jnp.zeros_like(best)
+    taken = jax.vmap(lambda q, a: q[a])(q, actions)
+    return UpdateMetrics(jnp.mean(loss), jnp.mean(taken), jnp.mean(gap), jnp.mean(entropy))

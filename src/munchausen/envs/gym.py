@@ -1,0 +1,78 @@
+"""Gymnasium environments with discrete actions, as a batch on the host."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from munchausen.envs.spec import EnvironmentSpec, HostSteps
+from munchausen.errors import UserError, unknown
+
+# Those with presets of their own; any other id with discrete actions works too.
+CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "LunarLander-v3")
+
+
+class GymEnvironments:
+    """`count` copies of one Gymnasium environment."""
+
+    spec: EnvironmentSpec
+
+    def __init__(self, name: str, count: int):
+        if name not in gymnasium.registry:
+            raise unknown("environment", f"gym/{name}", [f"gym/{id}" for id in gymnasium.registry])
+        try:
+            self._envs: Any = gymnasium.make_vec(
+                name,
+                num_envs=count,
+                vectorization_mode="sync",
+                vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
+            )
+        except gymnasium.error.DependencyNotInstalled as error:
+            extra = "box2d" if "ox2d" in str(error).lower() else None
+            line = f"pip install 'munchausen[{extra}]'" if extra else str(error)
+            raise UserError(f"gym/{name} needs an extra: {line}") from error
+        space, actions = self._envs.single_observation_space, self._envs.single_action_space
+        if not isinstance(actions, gymnasium.spaces.Discrete):
+            raise UserError(
+                f"gym/{name} has continuous actions ({actions}); munchausen's agents choose "
+                "among discrete ones: try gym/CartPole-v1 or gym/LunarLander-v3"
+            )
+        if not isinstance(space, gymnasium.spaces.Box):
+            raise UserError(
+                f"gym/{name} has observations of type {type(space).__name__}; only arrays (Box) "
+                "are supported: wrap it with gymnasium.wrappers.FlattenObservation"
+            )
+        self._first_action = int(actions.start)
+        spec = gymnasium.spec(name)
+        self.reward_threshold = spec.reward_threshold
+        pixels = space.dtype == np.uint8 and len(space.shape) >= 2
+        self.spec = EnvironmentSpec(
+            name=f"gym/{name}",
+            suite="atari" if pixels and space.shape[:2] == (84, 84) else "classic",
+            frame_shape=space.shape,
+            frame_dtype="uint8" if pixels else "float32",
+            actions=int(actions.n),
+            truncates=True,
+            scale=1 / 255 if pixels else 1.0,
+        )
+
+    def reset(self, seed: int) -> np.ndarray:
+        frames, _ = self._envs.reset(seed=seed)
+        return np.asarray(frames, self.spec.frame_dtype)
+
+    def step(self, actions: np.ndarray) -> HostSteps:
+        frames, rewards, terminated, truncated, info = self._envs.step(
+            actions + self._first_action
+        )
+        # The vector environment reuses its buffer; rows are copied before they change.
+        frames = np.array(frames, self.spec.frame_dtype)
+        final = frames
+        if "final_obs" in info:
+            final = frames.copy()
+            for i in np.flatnonzero(info["_final_obs"]):
+                final[i] = info["final_obs"][i]
+        return HostSteps(frames, np.asarray(rewards, np.float32), terminated, truncated, final)
+
+    def close(self) -> None:
+        self._envs.close()

@@ -1,0 +1,68 @@
+"""What loops ask of an environment."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    name: str  # the one canonical name, e.g. minatar/breakout
+    suite: str  # whose presets apply: minatar, atari, classic
+    frame_shape: tuple[int, ...]
+    frame_dtype: str
+    actions: int
+    truncates: bool  # whether an episode can be cut short without ending
+    scale: float = 1.0  # what the network multiplies frames by
+
+    def observation_shape(self, stack: int) -> tuple[int, ...]:
+        """As `replay.observations_at` stacks: pixel planes gain an axis, the rest widen."""
+        if stack == 1:
+            return self.frame_shape
+        if len(self.frame_shape) == 2:
+            return (*self.frame_shape, stack)
+        return (*self.frame_shape[:-1], self.frame_shape[-1] * stack)
+
+
+class JaxStep(NamedTuple):
+    frame: Shaped[Array, "*frame"]
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+
+
+class JaxEnvironment(Protocol):
+    """One environment in JAX, pure; the loop maps it over a batch."""
+
+    spec: EnvironmentSpec
+
+    def init(self, key: PRNGKeyArray) -> tuple[Any, Shaped[Array, "*frame"]]: ...
+
+    def step(
+        self, state: Any, action: Int[Array, ""], key: PRNGKeyArray
+    ) -> tuple[Any, JaxStep]: ...
+
+
+class HostSteps(NamedTuple):
+    """One step of a batch of environments on the host. Where an episode ended, `frame` is
+    already the next one's first and `final_frame` the outcome."""
+
+    frame: np.ndarray
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    final_frame: np.ndarray
+
+
+class HostEnvironments(Protocol):
+    """A batch of environments on the host, restarting by themselves."""
+
+    spec: EnvironmentSpec
+
+    def reset(self, seed: int) -> np.ndarray: ...
+
+    def step(self, actions: np.ndarray) -> HostSteps: ...
+
+    def close(self) -> None: ...

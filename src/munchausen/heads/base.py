@@ -1,0 +1,67 @@
+"""What every head offers the learner and the actor.
+
+A head knows how its network's outputs estimate the return of each action, how that
+estimate goes through the `Backup`, and the loss towards the result. It does not know
+which agent it serves: plain, soft, advantage-learning and Munchausen forms differ only
+in the `Regulariser` inside the backup.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from munchausen.backup import Backup
+from munchausen.networks import Network
+
+
+class Estimate(NamedTuple):
+    """A head's estimate of the return at a batch of states."""
+
+    q: Float[Array, "B A"]  # its mean: what the policy is made of
+    returns: Any  # the estimate itself, leading axis B, as `push` takes it
+
+
+class Loss(NamedTuple):
+    loss: Float[Array, " B"]  # one for each transition, before any weight
+    q_tm1: Float[Array, "B A"]  # the online network's values at s, for the records
+
+
+class Head(Protocol):
+    cosines: int | None  # size of the implicit-quantile embedding, None for the others
+    draws: bool  # whether its estimates depend on a random key
+
+    def outputs(self, actions: int) -> int:
+        """How many units the network's last layer needs."""
+        ...
+
+    def policy_q(
+        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+    ) -> Float[Array, "B A"]:
+        """The values that define the policy."""
+        ...
+
+    def estimate(
+        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+    ) -> Estimate:
+        """The estimate of the return after each action, with the values of its policy."""
+        ...
+
+    def push(self, backup: Backup, returns_t: Any) -> Float[Array, " N"] | Float[Array, ""]:
+        """One transition's target: the estimate at s' pushed through the backup."""
+        ...
+
+    def loss(
+        self,
+        network: Network,
+        observations: Shaped[Array, "B ..."],
+        actions: Int[Array, " B"],
+        targets: Float[Array, "B ..."],
+        key: PRNGKeyArray,
+    ) -> Loss: ...
+
+
+def huber(x: Float[Array, "..."], delta: float = 1.0) -> Float[Array, "..."]:
+    """½x² for |x| ≤ δ, δ(|x| − ½δ) beyond. (As printed in the paper it is discontinuous.)"""
+    size = jnp.abs(x)
+    return jnp.where(size <= delta, 0.5 * x * x, delta * (size - 0.5 * delta))

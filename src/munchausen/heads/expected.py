@@ -1,0 +1,50 @@
+"""The expected return: one value an action (DQN)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from munchausen.backup import Backup
+from munchausen.heads.base import Estimate, Loss, huber
+from munchausen.networks import Network
+
+
+@dataclass(frozen=True)
+class Expected:
+    loss_function: Literal["huber", "mse"]
+    cosines = None
+    draws = False
+
+    def outputs(self, actions: int) -> int:
+        return actions
+
+    def policy_q(
+        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+    ) -> Float[Array, "B A"]:
+        return self.estimate(network, observations, key).q
+
+    def estimate(
+        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+    ) -> Estimate:
+        del key
+        q = jax.vmap(network)(observations)
+        return Estimate(q, q)
+
+    def push(self, backup: Backup, returns_t: Float[Array, " A"]) -> Float[Array, ""]:
+        """r̃ + γ ⟨π, q' − τ ln π⟩"""
+        return backup.expectation(returns_t)
+
+    def loss(
+        self,
+        network: Network,
+        observations: Shaped[Array, "B ..."],
+        actions: Int[Array, " B"],
+        targets: Float[Array, " B"],
+        key: PRNGKeyArray,
+    ) -> Loss:
+        del key
+        q = jax.vmap(network)(observations)
+        error = targets - jax.vmap(lambda q, a: q[a])(q, actions)
+        return Loss(huber(error) if self.loss_function == "huber" else error**2, q)

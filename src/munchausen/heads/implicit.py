@@ -1,0 +1,72 @@
+"""Implicit quantiles of the return, at fractions drawn anew each time (IQN, M-IQN)."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from munchausen.backup import Backup
+from munchausen.heads.base import Estimate, Loss
+from munchausen.heads.quantile import quantile_loss
+from munchausen.networks import Network
+
+
+@dataclass(frozen=True)
+class ImplicitQuantile:
+    fractions: int  # N, of the online network in the loss
+    target_fractions: int  # N', of the target network at s'
+    policy_fractions: int  # K, behind every policy
+    cosines: int = 64
+    kappa: float = 1.0
+    draws = True
+
+    def outputs(self, actions: int) -> int:
+        return actions
+
+    def policy_q(
+        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+    ) -> Float[Array, "B A"]:
+        fractions = draw_fractions(key, len(observations), self.policy_fractions)
+        return jnp.mean(jax.vmap(network.at_fractions)(observations, fractions), axis=1)
+
+    def estimate(
+        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+    ) -> Estimate:
+        """The quantiles at s' and the values of π(s') come from two separate draws, made
+        in one pass of the network."""
+        policy_key, returns_key = jax.random.split(key)
+        batch, n_policy = len(observations), self.policy_fractions
+        fractions = jnp.concatenate(
+            [
+                draw_fractions(policy_key, batch, n_policy),
+                draw_fractions(returns_key, batch, self.target_fractions),
+            ],
+            axis=1,
+        )
+        z = jax.vmap(network.at_fractions)(observations, fractions)
+        return Estimate(jnp.mean(z[:, :n_policy], axis=1), z[:, n_policy:])
+
+    def push(self, backup: Backup, returns_t: Float[Array, "N A"]) -> Float[Array, " N"]:
+        """r̃ + γ ⟨π, z'_i − τ ln π⟩ for each target quantile z'_i."""
+        return backup.expectation(returns_t)
+
+    def loss(
+        self,
+        network: Network,
+        observations: Shaped[Array, "B ..."],
+        actions: Int[Array, " B"],
+        targets: Float[Array, "B N"],
+        key: PRNGKeyArray,
+    ) -> Loss:
+        fractions = draw_fractions(key, len(observations), self.fractions)
+        z = jax.vmap(network.at_fractions)(observations, fractions)
+        taken = jax.vmap(lambda z, a: z[:, a])(z, actions)
+        losses = jax.vmap(quantile_loss, in_axes=(0, 0, 0, None))(
+            taken, fractions, targets, self.kappa
+        )
+        return Loss(losses, jnp.mean(z, axis=1))
+
+
+def draw_fractions(key: PRNGKeyArray, batch: int, count: int) -> Float[Array, "B N"]:
+    return jax.random.uniform(key, (batch, count))

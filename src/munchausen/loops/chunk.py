@@ -1,0 +1,44 @@
+"""What a loop reports after a stretch of steps. Plain NumPy, lanes first."""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+
+class Episodes(NamedTuple):
+    """The episodes that ended, in the order of their last steps."""
+
+    returns: np.ndarray  # undiscounted and unclipped
+    lengths: np.ndarray
+
+
+class Chunk(NamedTuple):
+    episodes: list[Episodes]  # one for each lane
+    loss: np.ndarray  # [lanes, updates], empty during the warm-up
+    q: np.ndarray
+    action_gap: np.ndarray
+    entropy: np.ndarray
+
+
+class Loop(Protocol):
+    """Both loops look like this to an experiment."""
+
+    def init(self) -> Any:
+        """The state of all lanes before the first step."""
+        ...
+
+    def advance(self, state: Any, t: int, steps: int) -> tuple[Any, Chunk]:
+        """Takes `steps` agent steps (a multiple of the group) from step `t`."""
+        ...
+
+    def restore(self, state: Any) -> Any:
+        """Makes a state read from a checkpoint ready to go on from."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def empty_metrics(lanes: int) -> dict[str, np.ndarray]:
+    return {
+        name: np.zeros((lanes, 0), np.float32) for name in ("loss", "q", "action_gap", "entropy")
+    }

@@ -1,0 +1,138 @@
+"""A network is an encoder, hidden dense layers and a linear output; torsos are data."""
+
+import math
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+
+from munchausen.networks.layers import Convolution, Dense, InitialiserName, Padding
+
+
+@dataclass(frozen=True)
+class ConvolutionSpec:
+    channels: int
+    kernel: int
+    stride: int
+    padding: Padding
+
+
+@dataclass(frozen=True)
+class Torso:
+    """What lies before the output. Implicit quantiles are multiplied in after the encoder."""
+
+    encoder: tuple[ConvolutionSpec | int, ...]  # a convolution, or the width of a dense layer
+    hidden: tuple[int, ...]
+    source: str
+
+
+TORSOS = {
+    "nature": Torso(
+        encoder=(
+            ConvolutionSpec(32, kernel=8, stride=4, padding="SAME"),
+            ConvolutionSpec(64, kernel=4, stride=2, padding="SAME"),
+            ConvolutionSpec(64, kernel=3, stride=1, padding="SAME"),
+        ),
+        hidden=(512,),
+        source="Dopamine's NatureDQNNetwork: SAME padding, 7,744 features",
+    ),
+    "minatar": Torso(
+        encoder=(ConvolutionSpec(16, kernel=3, stride=1, padding="VALID"),),
+        hidden=(128,),
+        source="Young & Tian 2019, the authors of MinAtar",
+    ),
+    "minatar-linear": Torso(
+        encoder=(ConvolutionSpec(16, kernel=3, stride=1, padding="SAME"),),
+        hidden=(),
+        source="Obando-Ceron & Castro 2021, Revisiting Rainbow",
+    ),
+    "mlp": Torso(
+        encoder=(512, 512),
+        hidden=(),
+        source="Obando-Ceron & Castro 2021, Revisiting Rainbow (classic control)",
+    ),
+    "mlp-small": Torso(encoder=(64, 64), hidden=(), source="ours, for tests and tiny problems"),
+}
+
+
+class Network(eqx.Module):
+    """Maps one observation to its outputs. All leaves are arrays: it is a plain pytree."""
+
+    encoder: tuple[Convolution | Dense, ...]
+    hidden: tuple[Dense, ...]
+    output: Dense
+    embedding: Dense | None  # of the cosines of implicit quantiles
+    scale: float = eqx.field(static=True)  # what observations are multiplied by
+
+    def features(self, observation: Shaped[Array, "..."]) -> Float[Array, " F"]:
+        x = observation.astype(jnp.float32)
+        if self.scale != 1.0:
+            x = x * self.scale
+        if isinstance(self.encoder[0], Dense):
+            x = x.reshape(-1)
+        for layer in self.encoder:
+            x = jax.nn.relu(layer(x))
+        return x.reshape(-1)
+
+    def __call__(self, observation: Shaped[Array, "..."]) -> Float[Array, " O"]:
+        return self._decode(self.features(observation))
+
+    def at_fractions(
+        self, observation: Shaped[Array, "..."], fractions: Float[Array, " N"]
+    ) -> Float[Array, "N O"]:
+        """Implicit quantiles: cos(π·i·fraction), i = 1.., embedded and multiplied into the
+        features before the hidden layers (IQN, Dabney et al. 2018)."""
+        assert self.embedding is not None
+        order = jnp.arange(1, self.embedding.weight.shape[0] + 1)
+        cosines = jnp.cos(math.pi * order * fractions[:, None])
+        gates = jax.nn.relu(self.embedding(cosines))
+        return self._decode(self.features(observation) * gates)
+
+    def _decode(self, x: Float[Array, "*N F"]) -> Float[Array, "*N O"]:
+        for layer in self.hidden:
+            x = jax.nn.relu(layer(x))
+        return self.output(x)
+
+
+def make_network(
+    torso: Torso,
+    observation_shape: tuple[int, ...],
+    outputs: int,
+    *,
+    scale: float,
+    cosines: int | None,
+    initialiser: InitialiserName,
+    key: PRNGKeyArray,
+) -> Network:
+    """Builds a network; `cosines` is the size of the implicit-quantile embedding, or None."""
+    keys = iter(jax.random.split(key, len(torso.encoder) + len(torso.hidden) + 2))
+    shape, encoder = observation_shape, []
+    for spec in torso.encoder:
+        if isinstance(spec, int):
+            width = math.prod(shape)
+            encoder.append(Dense(width, spec, initialiser=initialiser, key=next(keys)))
+            shape = (spec,)
+        else:
+            layer = Convolution(
+                shape[-1],
+                spec.channels,
+                spec.kernel,
+                stride=spec.stride,
+                padding=spec.padding,
+                initialiser=initialiser,
+                key=next(keys),
+            )
+            shape = jax.eval_shape(layer, jax.ShapeDtypeStruct(shape, jnp.float32)).shape
+            encoder.append(layer)
+    features = width = math.prod(shape)
+    hidden = []
+    for outer in torso.hidden:
+        hidden.append(Dense(width, outer, initialiser=initialiser, key=next(keys)))
+        width = outer
+    output = Dense(width, outputs, initialiser=initialiser, key=next(keys))
+    embedding = None
+    if cosines is not None:
+        embedding = Dense(cosines, features, initialiser=initialiser, key=next(keys))
+    return Network(tuple(encoder), tuple(hidden), output, embedding, scale)
