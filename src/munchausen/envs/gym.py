@@ -57,8 +57,8 @@ class GymEnvironments:
             scale=1 / 255 if pixels else 1.0,
         )
 
-    def reset(self, seed: int) -> np.ndarray:
-        frames, _ = self._envs.reset(seed=seed)
+    def reset(self, seeds: list[int]) -> np.ndarray:
+        frames, _ = self._envs.reset(seed=seeds)
         return np.asarray(frames, self.spec.frame_dtype)
 
     def step(self, actions: np.ndarray) -> HostSteps:

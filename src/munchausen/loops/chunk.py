@@ -1,5 +1,6 @@
 """What a loop reports after a stretch of steps. Plain NumPy, lanes first."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -27,8 +28,9 @@ class Loop(Protocol):
         """The state of all lanes before the first step."""
         ...
 
-    def advance(self, state: Any, t: int, steps: int) -> tuple[Any, Chunk]:
-        """Takes `steps` agent steps (a multiple of the group) from step `t`."""
+    def advance(self, state: Any, t: int, steps: int) -> tuple[Any, Callable[[], Chunk]]:
+        """Takes `steps` agent steps (a multiple of the group) from step `t`. The report is
+        asked for by a call, which waits for the device; `state` is used up."""
         ...
 
     def restore(self, state: Any) -> Any:

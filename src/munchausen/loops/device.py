@@ -1,6 +1,7 @@
 """The device loop: for JAX environments, acting, storing, learning and target copies are one
 compiled program; lanes are a batch axis in it."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from munchausen.agent.config import AgentConfig
+from munchausen.agent.learner import UpdateMetrics
 from munchausen.envs.spec import JaxEnvironment
 from munchausen.loops.chunk import Chunk, Episodes, empty_metrics
 from munchausen.loops.lane import Lane, LaneSpec, Steps, environment_key, make_steps
@@ -52,25 +54,21 @@ class DeviceLoop:
     def close(self) -> None:
         pass
 
-    def advance(self, state: DeviceLane, t: int, steps: int) -> tuple[DeviceLane, Chunk]:
+    def advance(
+        self, state: DeviceLane, t: int, steps: int
+    ) -> tuple[DeviceLane, Callable[[], Chunk]]:
         group = self.config.group_steps
         groups = steps // group
         # A group learns if it ends after the warm-up.
         waiting = min(groups, max(0, (self.config.warmup_steps - t) // group))
-        episodes, metrics = [], empty_metrics(len(self.lanes))
+        ended, metrics = [], None
         for count, learn in ((waiting, False), (groups - waiting, True)):
             if count:
                 program = self._program(count, learn)
-                state, finished, learned = program(state, jnp.int32(t))
-                episodes.append(finished)
-                if learn:
-                    metrics = {
-                        # [groups, lanes, updates] to [lanes, groups · updates]
-                        name: np.moveaxis(np.asarray(x), 0, 1).reshape(len(self.lanes), -1)
-                        for name, x in learned._asdict().items()
-                    }
+                state, finished, metrics = program(state, jnp.int32(t))
+                ended.append(finished)
                 t += count * group
-        return state, Chunk(episodes=_episodes(episodes, len(self.lanes)), **metrics)
+        return state, partial(_collect, ended, metrics, len(self.lanes))
 
     def _program(self, groups: int, learn: bool):
         """The compiled program for so many groups; few lengths ever occur in a run."""
@@ -134,6 +132,18 @@ class DeviceLoop:
             jnp.where(done, 0, episode_length),
         )
         return state, (done, episode_return, episode_length)
+
+
+def _collect(ended: list[Any], metrics: UpdateMetrics | None, lanes: int) -> Chunk:
+    """Waits for the program and brings its report to the host."""
+    arrays = empty_metrics(lanes)
+    if metrics is not None:
+        arrays = {
+            # [groups, lanes, updates] to [lanes, groups · updates]
+            name: np.moveaxis(np.asarray(x), 0, 1).reshape(lanes, -1)
+            for name, x in metrics._asdict().items()
+        }
+    return Chunk(episodes=_episodes(ended, lanes), **arrays)
 
 
 def _episodes(ended: list[Any], lanes: int) -> list[Episodes]:

@@ -23,6 +23,7 @@ from munchausen.replay import (
     advance,
     append,
     current_observations,
+    cut_episodes,
     gather,
     make_priorities,
     make_ring,
@@ -84,6 +85,14 @@ class Steps(NamedTuple):
         if self.config.clip_rewards:
             outcome = outcome._replace(reward=jnp.clip(outcome.reward, -1.0, 1.0))
         ring, cut = append(lane.ring, actions, outcome, truncates=self.spec.truncates)
+        return self._with_ring(lane, ring, cut)
+
+    def begin_again(self, lane: Lane, first_frames: Array) -> Lane:
+        """Cuts every running episode at its current frame and begins new ones."""
+        ring = cut_episodes(lane.ring, first_frames)
+        return self._with_ring(lane, ring, jnp.zeros(ring.envs, bool))
+
+    def _with_ring(self, lane: Lane, ring: Ring, cut: Array) -> Lane:
         priorities = lane.priorities
         if priorities is not None:
             priorities = advance(

@@ -106,6 +106,19 @@ def append(
     return ring._replace(frames=frames, kinds=kinds, head=head), cut
 
 
+def cut_episodes(ring: Ring, first_frames: Shaped[Array, "E *frame"]) -> Ring:
+    """Ends every running episode at its current frame, as truncated, and begins new ones."""
+    env = jnp.arange(ring.envs)
+    kinds = ring.kinds.at[ring.head % ring.rows, env].set(FINAL)
+    head = ring.head + 1
+    slot = head % ring.rows
+    return ring._replace(
+        frames=ring.frames.at[slot, env].set(first_frames),
+        kinds=kinds.at[slot, env].set(CONTINUES),
+        head=head,
+    )
+
+
 def current_observations(ring: Ring, stack: int) -> Shaped[Array, "E ..."]:
     """The stacked observation of each environment, ending with its current frame."""
     return observations_at(ring, ring.head, jnp.arange(ring.envs), stack)

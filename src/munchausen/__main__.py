@@ -1,0 +1,3 @@
+from munchausen.cli import entry
+
+entry()

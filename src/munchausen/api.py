@@ -1,0 +1,162 @@
+"""The Python interface: `Agent("m-dqn", env="gym/CartPole-v1").learn(50_000)`."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from munchausen.agent import AgentConfig
+from munchausen.agent.actor import act
+from munchausen.envs import DEFAULT_ENVIRONMENT
+from munchausen.errors import UserError
+from munchausen.experiment.evaluation import evaluate
+from munchausen.experiment.folder import create
+from munchausen.experiment.policy import (
+    Policy,
+    environment_spec,
+    load_policy,
+    load_run,
+    save_policy,
+)
+from munchausen.experiment.settings import make_settings
+from munchausen.experiment.training import Training
+from munchausen.progress import show_progress
+
+
+class Agent:
+    """An agent on an environment, to train, ask and keep.
+
+    Any field of `AgentConfig` can be given by name: `Agent("m-dqn", alpha=0.5, n_step=3)`.
+    """
+
+    def __init__(
+        self,
+        agent: str = "m-dqn",
+        env: str = DEFAULT_ENVIRONMENT,
+        *,
+        seed: int = 0,
+        **changes: Any,
+    ):
+        self._settings = make_settings([agent], env, seeds=[seed], changes=changes)
+        self._training: Training | None = None
+        self._loaded: Policy | None = None
+        self._spec = environment_spec(self._settings)
+        self._draws = 0
+
+    @property
+    def config(self) -> AgentConfig:
+        return self._settings.config
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The rows of the training so far, one an iteration."""
+        return list(self._training.rows) if self._training else []
+
+    @property
+    def score(self) -> float | None:
+        """Mean return of the last 100 training episodes."""
+        return self._training.accounts[0].score if self._training else None
+
+    def learn(
+        self, steps: int, *, out: str | Path | None = None, progress: bool = False
+    ) -> "Agent":
+        """Trains for `steps` more steps. With `out`, a run folder with records and
+        checkpoints is kept there, as `munchausen train` would."""
+        if self._loaded is not None:
+            raise UserError(
+                "a loaded agent holds its policy, not its replay or optimiser; "
+                "to train on, resume its run: munchausen train --resume --out RUN"
+            )
+        group = self.config.group_steps
+        steps = -(-steps // group) * group
+        if self._training is None:
+            self._settings = replace(self._settings, steps=steps)
+            folder = create(Path(out), self._settings) if out is not None else None
+            self._training = Training(self._settings, folder)
+            self._training.start()
+        else:
+            if out is not None:
+                raise UserError("`out` is chosen at the first call of `learn`")
+            self._settings = replace(self._settings, steps=self._training.step + steps)
+            self._training.settings = self._settings
+        name = f"{self._settings.lanes[0].agent} on {self._settings.env}"
+        with show_progress(name) if progress else nullcontext(lambda _: None) as watch:
+            self._training.run(watch)
+        return self
+
+    def predict(self, observation: Any, *, epsilon: float = 0.0) -> Any:
+        """The action for one observation (an int), or for a batch of them (an array)."""
+        observations, single = self._batch(observation)
+        policy = self._policy()
+        self._draws += 1
+        actions = act(
+            self._settings.config.make_head(),
+            policy.network,
+            observations,
+            epsilon=epsilon,
+            tau=policy.regulariser.tau,
+            exploration=self.config.exploration,
+            key=jax.random.fold_in(jax.random.key(0), self._draws),
+        )
+        return int(actions[0]) if single else np.asarray(actions)
+
+    def q_values(self, observation: Any) -> np.ndarray:
+        """The value of each action."""
+        observations, single = self._batch(observation)
+        q = self.config.make_head().policy_q(
+            self._policy().network, observations, jax.random.key(0)
+        )
+        return np.asarray(q[0] if single else q)
+
+    def evaluate(self, episodes: int = 100, *, epsilon: float | None = None, seed: int = 0):
+        """Whole episodes in fresh environments: their returns and lengths."""
+        policy = self._policy()
+        epsilon = self.config.evaluation_epsilon if epsilon is None else epsilon
+        return evaluate(
+            self._settings,
+            policy.network,
+            policy.regulariser,
+            episodes=episodes,
+            epsilon=epsilon,
+            seed=seed,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Writes the policy to one safetensors file (no pickle)."""
+        save_policy(self._policy(), Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path, *, lane: int = 0) -> "Agent":
+        """From a file that `save` wrote, or from a run's folder."""
+        path = Path(path)
+        policy = load_run(path, lane) if path.is_dir() else load_policy(path)
+        agent = cls.__new__(cls)
+        agent._settings = policy.settings
+        agent._training = None
+        agent._loaded = policy
+        agent._spec = environment_spec(policy.settings)
+        agent._draws = 0
+        return agent
+
+    def _policy(self) -> Policy:
+        if self._loaded is not None:
+            return self._loaded
+        if self._training is None:
+            raise UserError("this agent has not learned yet; call learn(steps) or load one")
+        network = jax.tree.map(lambda x: x[0], self._training.state.lane.learner.online)
+        return Policy(self._settings, 0, network, self._training.step)
+
+    def _batch(self, observation: Any) -> tuple[jax.Array, bool]:
+        shape = self._spec.observation_shape(self.config.stack)
+        array = np.asarray(observation)
+        single = array.shape == shape
+        if not single and array.shape[1:] != shape:
+            raise UserError(
+                f"an observation of {self._spec.name} has shape {shape}, not {array.shape}"
+            )
+        array = array.astype(self._spec.frame_dtype)
+        return jnp.asarray(array[None] if single else array), single

@@ -1,0 +1,148 @@
+"""A run is a folder.
+
+    config.json      the resolved settings
+    machine.json     versions and hardware, a line for each time the run was started
+    records.jsonl    one row an iteration and lane
+    checkpoints/     the newest two
+    result.json      written at the end
+    lock             held while a process trains here
+"""
+
+import datetime
+import fcntl
+import json
+import os
+import platform
+import re
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from munchausen.errors import UserError
+from munchausen.experiment.settings import Settings, first_difference
+
+CONFIG, MACHINE, RESULT, LOCK = "config.json", "machine.json", "result.json", "lock"
+
+
+class RunFolder:
+    """An open run folder, locked against any other process."""
+
+    def __init__(self, path: Path, lock: Any):
+        self.path = path
+        self._lock = lock
+
+    def close(self) -> None:
+        self._lock.close()
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        write_json(self.path / RESULT, result)
+
+
+def default_path(settings: Settings) -> Path:
+    """runs/minatar-breakout_m-dqn_seed0, with a number behind it if that is taken."""
+    agents = "+".join(dict.fromkeys(lane.agent for lane in settings.lanes))
+    seeds = sorted({lane.seed for lane in settings.lanes})
+    seed = f"seed{seeds[0]}" if len(seeds) == 1 else f"seeds{seeds[0]}-{seeds[-1]}"
+    name = re.sub(r"[^A-Za-z0-9_.+-]", "-", f"{settings.env}_{agents}_{seed}")
+    path = Path("runs") / name
+    number = 2
+    while path.exists():
+        path = Path("runs") / f"{name}_{number}"
+        number += 1
+    return path
+
+
+def check_free(path: Path) -> None:
+    """A new run needs a folder that is not there yet, or empty."""
+    if (path / CONFIG).exists():
+        _refuse_if_live(path)
+        raise UserError(f"{path} already holds a run; add --resume to go on, or name another --out")
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UserError(f"{path} is not empty; name another --out")
+
+
+def create(path: Path, settings: Settings) -> RunFolder:
+    check_free(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = _lock(path)
+        write_json(path / CONFIG, settings.to_json())
+        _note_machine(path)
+    except OSError as error:
+        raise UserError(f"cannot write to {path}: {error.strerror}") from error
+    return RunFolder(path, lock)
+
+
+def load_settings(path: Path) -> Settings:
+    """The settings of a run; says so if the folder is none."""
+    try:
+        return Settings.from_json(json.loads((path / CONFIG).read_text()))
+    except FileNotFoundError:
+        raise UserError(
+            f"{path} is no run: it has no {CONFIG}; give the folder a `munchausen train` made"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}/{CONFIG} cannot be read: {error}") from error
+
+
+def reopen(path: Path, asked: Settings) -> RunFolder:
+    """Opens a run to go on with it. Its settings must be those asked for."""
+    saved = load_settings(path)
+    if difference := first_difference(saved, asked):
+        raise UserError(f"cannot resume {path} with another configuration: {difference}")
+    lock = _lock(path)
+    _note_machine(path)
+    if asked.steps != saved.steps:
+        write_json(path / CONFIG, asked.to_json())
+    return RunFolder(path, lock)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Whole or not at all."""
+    writing = path.with_name(path.name + ".writing")
+    writing.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    os.replace(writing, path)
+
+
+def _lock(path: Path) -> Any:
+    """Held by the operating system for as long as the process lives: never stale."""
+    file = open(path / LOCK, "w")  # noqa: SIM115  (held as long as the run)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise UserError(
+            f"{path} is in use by a running `munchausen train`; wait for it or name another --out"
+        ) from None
+    return file
+
+
+def _refuse_if_live(path: Path) -> None:
+    if (path / LOCK).exists():
+        _lock(path).close()
+
+
+def _note_machine(path: Path) -> None:
+    with open(path / MACHINE, "a") as file:
+        file.write(json.dumps(describe_machine()) + "\n")
+
+
+def describe_machine() -> dict[str, Any]:
+    device = jax.devices()[0]
+    versions = {}
+    for name in ("munchausen", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium", "pgx"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "device": device.device_kind,
+        "backend": device.platform,
+        "versions": versions,
+    }

@@ -1,0 +1,114 @@
+"""A trained network to play with: out of a run's checkpoint, or from a file of its own."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from munchausen import envs
+from munchausen.backup import Regulariser
+from munchausen.envs import EnvironmentSpec
+from munchausen.errors import UserError
+from munchausen.experiment.checkpoint import (
+    DamagedCheckpoint,
+    flatten,
+    list_checkpoints,
+    read_arrays,
+    unflatten,
+)
+from munchausen.experiment.folder import load_settings
+from munchausen.experiment.settings import Settings
+from munchausen.loops.lane import make_steps
+from munchausen.networks import Network
+
+_ONLINE = ".lane.learner.online"  # where a loop's state keeps it
+
+
+class Policy(NamedTuple):
+    settings: Settings
+    lane: int
+    network: Network
+    step: int
+
+    @property
+    def regulariser(self) -> Regulariser:
+        return self.settings.lanes[self.lane].regulariser
+
+
+def environment_spec(settings: Settings) -> EnvironmentSpec:
+    listing = settings.listing
+    if listing.loop == "device":
+        return envs.make_jax(listing).spec
+    batch = envs.make_host(listing, 1)
+    batch.close()
+    return batch.spec
+
+
+def network_template(settings: Settings) -> Network:
+    steps = make_steps(settings.config, environment_spec(settings), munchausen=False)
+    return jax.eval_shape(steps.learner.init, jax.random.key(0)).online
+
+
+def load_run(path: Path, lane: int = 0) -> Policy:
+    """From the newest whole checkpoint of a run."""
+    settings = load_settings(path)
+    if not 0 <= lane < len(settings.lanes):
+        raise UserError(f"{path} has lanes 0 to {len(settings.lanes) - 1}, not {lane}")
+    for place in reversed(list_checkpoints(path)):
+        try:
+            counters, arrays = read_arrays(place)
+        except DamagedCheckpoint:
+            continue
+        online = {
+            name.removeprefix(_ONLINE): array[lane]
+            for name, array in arrays.items()
+            if name.startswith(_ONLINE)
+        }
+        network = unflatten(online, network_template(settings), place)
+        return Policy(settings, lane, network, counters["step"])
+    raise UserError(f"{path} has no whole checkpoint yet; let it train on with --resume")
+
+
+def save_policy(policy: Policy, path: Path) -> None:
+    """One safetensors file: the weights, and the settings with a hash of both in its header."""
+    arrays = flatten(policy.network)
+    settings = json.dumps(policy.settings.to_json())
+    header = {
+        "settings": settings,
+        "lane": str(policy.lane),
+        "step": str(policy.step),
+        "sha256": _hash(arrays, settings),
+    }
+    save_file(arrays, path, metadata=header)
+
+
+def load_policy(path: Path) -> Policy:
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise UserError(f"there is no file {path}") from None
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} is no saved agent: {error}") from error
+    if "settings" not in header:
+        raise UserError(f"{path} is no saved agent; make one with Agent.save")
+    if header.get("sha256") != _hash(arrays, header["settings"]):
+        raise UserError(f"{path} was altered or damaged; save the agent again")
+    settings = Settings.from_json(json.loads(header["settings"]))
+    network = unflatten(arrays, network_template(settings), path)
+    return Policy(settings, int(header["lane"]), network, int(header["step"]))
+
+
+def _hash(arrays: dict[str, np.ndarray], settings: str) -> str:
+    digest = hashlib.sha256(settings.encode())
+    for name in sorted(arrays):
+        array: Any = arrays[name]
+        digest.update(f"{name}{array.dtype}{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

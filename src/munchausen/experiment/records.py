@@ -1,0 +1,60 @@
+"""Append-only records of a run: one JSON object a line, one line an iteration and lane.
+
+Only this module writes them. Metrics and figures read them and know nothing of agents.
+"""
+
+import json
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+RECORDS = "records.jsonl"
+
+# Columns that depend on the clock of the machine; all others are a function of the seed.
+TIMING = ("steps_per_second", "seconds")
+
+
+class RecordWriter:
+    """Appends rows to a run's records."""
+
+    def __init__(self, folder: Path, keep_bytes: int = 0):
+        """`keep_bytes`: what a checkpoint vouches for. Rows after it belong to steps that are
+        about to be taken again, so they go."""
+        self._file = open(folder / RECORDS, "ab")  # noqa: SIM115  (open as long as the run)
+        self._file.truncate(keep_bytes)
+        self._file.seek(0, os.SEEK_END)
+
+    def append(self, rows: Iterable[dict[str, Any]]) -> None:
+        for row in rows:
+            self._file.write(json.dumps(row, allow_nan=False).encode() + b"\n")
+        self._file.flush()
+
+    def sync(self) -> int:
+        """Makes sure all rows are on disk; returns how many bytes they are."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    """All rows. A last line cut short by a crash is dropped with a warning."""
+    path = Path(folder) / RECORDS
+    if not path.exists():
+        return []
+    rows = []
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        if not line:
+            continue
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            if number != len(lines):
+                raise
+            warnings.warn(f"{path}: dropped a last line that was cut short", stacklevel=2)
+    return rows

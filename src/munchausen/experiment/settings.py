@@ -1,0 +1,151 @@
+"""What to train: agents and seeds on one environment, resolved to lanes of one program."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from munchausen.agent import AgentConfig, override, resolve
+from munchausen.backup import Regulariser
+from munchausen.envs import Listing, find
+from munchausen.errors import UserError
+from munchausen.loops.lane import LaneSpec
+
+REGULARISER = ("alpha", "tau", "clip_min")
+
+
+@dataclass(frozen=True)
+class Settings:
+    env: str
+    lanes: tuple[LaneSpec, ...]
+    config: AgentConfig  # of the first lane; the others differ only in the regulariser
+    steps: int
+    iteration_steps: int
+    checkpoint_seconds: float = 30.0  # at least so long between checkpoints
+
+    @property
+    def listing(self) -> Listing:
+        return find(self.env)
+
+    def to_json(self) -> dict[str, Any]:
+        """Without infinities, which JSON has not."""
+        return {
+            "env": self.env,
+            "steps": self.steps,
+            "iteration_steps": self.iteration_steps,
+            "checkpoint_seconds": self.checkpoint_seconds,
+            "lanes": [
+                {
+                    "agent": lane.agent,
+                    "seed": lane.seed,
+                    **{k: _number(v) for k, v in lane.regulariser._asdict().items()},
+                }
+                for lane in self.lanes
+            ],
+            "config": {k: _number(v) for k, v in dataclasses.asdict(self.config).items()},
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> "Settings":
+        config = AgentConfig(
+            **{
+                k: float(v) if k in _FLOATS else v
+                for k, v in data["config"].items()
+            }
+        )
+        lanes = tuple(
+            LaneSpec(
+                lane["agent"],
+                lane["seed"],
+                Regulariser(*(float(lane[k]) for k in REGULARISER)),
+            )
+            for lane in data["lanes"]
+        )
+        return Settings(
+            data["env"],
+            lanes,
+            config,
+            data["steps"],
+            data["iteration_steps"],
+            data["checkpoint_seconds"],
+        )
+
+
+_FLOATS = {f.name for f in dataclasses.fields(AgentConfig) if f.type in (float, "float")}
+
+
+def make_settings(
+    agents: list[str],
+    env: str,
+    *,
+    steps: int | None = None,
+    seeds: list[int],
+    changes: dict[str, Any] | None = None,
+    iteration_steps: int | None = None,
+    checkpoint_seconds: float = 30.0,
+) -> Settings:
+    """Resolves presets, the suite and the user's changes. Several agents must differ in
+    (alpha, tau, clip_min) alone: only then can they share a program."""
+    listing = find(env)
+    configs = [override(resolve(agent, listing.suite), changes or {}) for agent in agents]
+    for agent, config in zip(agents[1:], configs[1:], strict=True):
+        for field in dataclasses.fields(AgentConfig):
+            mine, first = getattr(config, field.name), getattr(configs[0], field.name)
+            if mine != first and field.name not in REGULARISER:
+                raise UserError(
+                    f"{agents[0]} and {agent} cannot share a program: they differ in {field.name} "
+                    f"({first} and {mine}); train them one by one"
+                )
+    lanes = tuple(
+        LaneSpec(agent, seed, Regulariser(config.alpha, config.tau, config.clip_min))
+        for agent, config in zip(agents, configs, strict=True)
+        for seed in seeds
+    )
+    if len(set(lanes)) != len(lanes):
+        raise UserError("an agent or a seed is named twice; name each once")
+    group = configs[0].group_steps
+    iteration = iteration_steps or listing.iteration_steps
+    # Whole groups only: round up, as the run would not act less than it learns.
+    return Settings(
+        listing.name,
+        lanes,
+        configs[0],
+        math.ceil((steps or listing.steps) / group) * group,
+        math.ceil(iteration / group) * group,
+        checkpoint_seconds,
+    )
+
+
+def chunk_steps(settings: Settings) -> int:
+    """How many steps to take between looks at the result: a part of both the iteration and
+    the warm-up where they have a common one, so that one program serves for all."""
+    group = settings.config.group_steps
+    common = math.gcd(settings.iteration_steps, settings.config.warmup_steps)
+    if common % group == 0 and common >= 250:
+        return common
+    groups = settings.iteration_steps // group
+    fitting = [d for d in range(1, groups + 1) if groups % d == 0 and d * group <= 2_000]
+    return max(fitting, default=1) * group
+
+
+def first_difference(saved: Settings, asked: Settings) -> str | None:
+    """Names what differs between a run's settings and those asked for (`steps` may)."""
+    a, b = saved.to_json(), asked.to_json()
+    for part, prefix in (("config", ""), ("env", ""), ("iteration_steps", "")):
+        if a[part] == b[part]:
+            continue
+        if isinstance(a[part], dict):
+            name = next(k for k in b[part] if a[part].get(k) != b[part][k])
+            return f"{prefix}{name}: the run has {a[part].get(name)}, you asked for {b[part][name]}"
+        return f"{part}: the run has {a[part]}, you asked for {b[part]}"
+    if a["lanes"] != b["lanes"]:
+        mine = [f"{x['agent']} seed {x['seed']}" for x in a["lanes"]]
+        theirs = [f"{x['agent']} seed {x['seed']}" for x in b["lanes"]]
+        if mine == theirs:
+            return "alpha, tau or clip_min of a lane"
+        return f"agents and seeds: the run has {', '.join(mine)}; you asked for {', '.join(theirs)}"
+    return None
+
+
+def _number(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and math.isinf(value) else value

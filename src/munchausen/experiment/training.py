@@ -1,0 +1,219 @@
+"""Training from start, or from a checkpoint, to the end."""
+
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from munchausen import envs
+from munchausen.errors import UserError
+from munchausen.experiment.accounting import LaneAccount, check_finite
+from munchausen.experiment.checkpoint import read_latest, write_checkpoint
+from munchausen.experiment.folder import RunFolder
+from munchausen.experiment.records import RecordWriter
+from munchausen.experiment.settings import Settings, chunk_steps
+from munchausen.loops.chunk import Loop
+from munchausen.loops.device import DeviceLoop
+from munchausen.loops.host import HostLoop
+
+
+class Progress(NamedTuple):
+    """What a watcher of the training is told after each chunk."""
+
+    step: int
+    steps: int
+    scores: list[float | None]  # one for each lane, over its last 100 episodes
+    steps_per_second: float  # of all lanes together
+    compiling: bool
+
+
+class Interrupted(Exception):
+    """A signal asked the training to stop; a checkpoint was written."""
+
+    def __init__(self, number: int, step: int):
+        super().__init__(f"stopped by {signal.Signals(number).name} at step {step:,}")
+        self.number = number
+
+
+def make_loop(settings: Settings) -> Loop:
+    listing, lanes = settings.listing, list(settings.lanes)
+    if listing.loop == "device":
+        return DeviceLoop(settings.config, envs.make_jax(listing), lanes)
+    return HostLoop(settings.config, partial(envs.make_host, listing), lanes)
+
+
+class Training:
+    """One run in progress. With a folder it keeps records and checkpoints there; without,
+    it only holds its state (the Python API's `learn`)."""
+
+    def __init__(self, settings: Settings, folder: RunFolder | None = None):
+        self.settings = settings
+        self.folder = folder
+        self.loop = make_loop(settings)
+        self.step = 0
+        self.seconds = 0.0
+        self.accounts = [LaneAccount() for _ in settings.lanes]
+        self.rows: list[dict[str, Any]] = []  # of this process, newest last
+        self.state: Any = None
+        self._records: RecordWriter | None = None
+        self._signal: int | None = None
+
+    def start(self) -> None:
+        """From the newest whole checkpoint of the folder, or from the beginning."""
+        keep_bytes, saved = 0, None
+        if self.folder is not None:
+            template = self.loop.init if isinstance(self.loop, HostLoop) else None
+            shapes = template() if template else jax.eval_shape(self.loop.init)
+            saved = read_latest(self.folder.path, shapes)
+        if saved is None:
+            self.state = self.loop.init()
+        else:
+            counters = saved.counters
+            self.step, self.seconds = counters["step"], counters["seconds"]
+            self.accounts = [LaneAccount.from_json(x) for x in counters["accounts"]]
+            keep_bytes = counters["records_bytes"]
+            self.state = self.loop.restore(saved.state)
+        if self.folder is not None:
+            self._records = RecordWriter(self.folder.path, keep_bytes)
+
+    def run(self, watch: Callable[[Progress], None] = lambda _: None) -> None:
+        """Trains to `settings.steps`. On SIGINT or SIGTERM it writes a checkpoint first."""
+        restore = self._catch_signals() if self.folder is not None else None
+        try:
+            self._run(watch)
+        finally:
+            if restore:
+                restore()
+
+    def close(self) -> None:
+        self.loop.close()
+        if self._records is not None:
+            self._records.close()
+        if self.folder is not None:
+            self.folder.close()
+
+    def _run(self, watch: Callable[[Progress], None]) -> None:
+        settings = self.settings
+        chunk = chunk_steps(settings)
+        begun, before = time.monotonic(), self.seconds
+        iteration_begun, checkpointed = begun, begun
+        speed = _Speed()
+        pending: Callable[[], None] | None = None
+        watch(self._progress(0.0, compiling=True))
+        while self.step < settings.steps:
+            ends = min(_next_multiple(self.step, settings.iteration_steps), settings.steps)
+            length = min(chunk, ends - self.step)
+            self.state, result = self.loop.advance(self.state, self.step, length)
+            self.step += length
+            # While the device runs this chunk, look at the one before it.
+            if pending:
+                pending()
+            pending = partial(self._account, result, self.step)
+            boundary = self.step == ends
+            if boundary or self._signal is not None:
+                pending()
+                pending = None
+            now = time.monotonic()
+            self.seconds = before + now - begun
+            watch(self._progress(speed.at(self.step, now) * len(settings.lanes)))
+            if boundary:
+                self._end_iteration(now - iteration_begun)
+                iteration_begun = now
+            due = now - checkpointed >= settings.checkpoint_seconds
+            done = self.step >= settings.steps
+            if (boundary and due) or done or self._signal is not None:
+                self.checkpoint()
+                checkpointed = time.monotonic()
+            if self._signal is not None and not done:
+                raise Interrupted(self._signal, self.step)
+
+    def _account(self, result: Callable[[], Any], step: int) -> None:
+        chunk = result()
+        check_finite(chunk, self.settings, step)
+        for lane, account in enumerate(self.accounts):
+            account.add(chunk, lane)
+
+    def _end_iteration(self, seconds: float) -> None:
+        settings = self.settings
+        iteration = -(-self.step // settings.iteration_steps)
+        taken = self.step - (iteration - 1) * settings.iteration_steps
+        rows = []
+        for spec, account in zip(settings.lanes, self.accounts, strict=True):
+            row = {
+                "env": settings.env,
+                "agent": spec.agent,
+                "seed": spec.seed,
+                "iteration": iteration,
+                "step": self.step,
+                **account.row(),
+                "steps_per_second": round(taken / seconds, 1) if seconds > 0 else None,
+                "seconds": round(self.seconds, 3),
+            }
+            account.begin_iteration()
+            rows.append(row)
+        self.rows += rows
+        if self._records is not None:
+            self._records.append(rows)
+
+    def checkpoint(self) -> Path | None:
+        if self.folder is None or self._records is None:
+            return None
+        counters = {
+            "step": self.step,
+            "seconds": self.seconds,
+            "records_bytes": self._records.sync(),
+            "accounts": [account.to_json() for account in self.accounts],
+        }
+        return write_checkpoint(self.folder.path, self.step, self.state, counters)
+
+    def _progress(self, speed: float, compiling: bool = False) -> Progress:
+        scores = [account.score for account in self.accounts]
+        return Progress(self.step, self.settings.steps, scores, speed, compiling)
+
+    def _catch_signals(self) -> Callable[[], None]:
+        def handle(number: int, _frame: Any) -> None:
+            if self._signal is not None:  # asked twice: do not wait for the chunk
+                raise KeyboardInterrupt
+            self._signal = number
+
+        try:
+            old = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not the main thread: signals are somebody else's
+            return lambda: None
+        return lambda: [signal.signal(s, h) for s, h in old.items()] and None
+
+
+class _Speed:
+    """Steps per second over the last few seconds, so that compiling does not count for ever."""
+
+    def __init__(self) -> None:
+        self._marks: list[tuple[float, int]] = []
+
+    def at(self, step: int, now: float) -> float:
+        self._marks.append((now, step))
+        while len(self._marks) > 2 and now - self._marks[0][0] > 10:
+            self._marks.pop(0)
+        (first, start), (last, end) = self._marks[0], self._marks[-1]
+        return (end - start) / (last - first) if last > first else 0.0
+
+
+def _next_multiple(step: int, period: int) -> int:
+    return (step // period + 1) * period
+
+
+def train(
+    settings: Settings,
+    folder: RunFolder | None = None,
+    watch: Callable[[Progress], None] = lambda _: None,
+) -> Training:
+    """The whole of it. The caller closes the training."""
+    training = Training(settings, folder)
+    training.start()
+    if training.step > settings.steps:
+        raise UserError(f"the run is at step {training.step:,} already; ask for more --steps")
+    training.run(watch)
+    return training

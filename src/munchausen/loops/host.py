@@ -1,0 +1,140 @@
+"""The host loop: for environments outside JAX. The same acting and learning; environments
+step on the host while the device learns."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from munchausen.agent.config import AgentConfig
+from munchausen.agent.learner import UpdateMetrics
+from munchausen.envs.spec import EnvironmentSpec, HostEnvironments, HostSteps
+from munchausen.loops.chunk import Chunk, Episodes, empty_metrics
+from munchausen.loops.lane import Lane, LaneSpec, make_steps
+from munchausen.replay import Outcome
+
+
+class HostState(NamedTuple):
+    lane: Lane
+    episode_return: np.ndarray  # [lanes, envs]
+    episode_length: np.ndarray
+
+
+class HostLoop:
+    """Order of a round: act; start learning; step the environments meanwhile; store.
+
+    Actions are chosen after the last group's learning is done, so the policy is never
+    behind by more than the learning that overlaps the current step.
+    """
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        make_envs: Callable[[int], HostEnvironments],
+        lanes: list[LaneSpec],
+    ):
+        self.config = config
+        self.lanes = lanes
+        self.envs = make_envs(len(lanes) * config.envs)
+        self.spec: EnvironmentSpec = self.envs.spec
+        munchausen = any(spec.regulariser.alpha != 0 for spec in lanes)
+        self.steps = make_steps(config, self.spec, munchausen=munchausen)
+        by_lane = partial(jax.vmap, in_axes=(0, None))
+        self._act = jax.jit(by_lane(self.steps.act))
+        self._store = jax.jit(jax.vmap(self.steps.store), donate_argnums=0)
+        self._learn = jax.jit(by_lane(self.steps.learn), donate_argnums=0)
+        self._copy = jax.jit(by_lane(self.steps.copy_target), donate_argnums=0)
+
+    def init(self) -> HostState:
+        keys = jnp.stack([jax.random.key(spec.seed) for spec in self.lanes])
+        regularisers = jax.tree.map(
+            lambda *x: jnp.asarray(x, jnp.float32), *[spec.regulariser for spec in self.lanes]
+        )
+        frames = self._by_lane(self.envs.reset(self._env_seeds(start=0)))
+        lane = jax.jit(jax.vmap(self.steps.init))(keys, regularisers, jnp.asarray(frames))
+        shape = (len(self.lanes), self.config.envs)
+        return HostState(lane, np.zeros(shape, np.float32), np.zeros(shape, np.int32))
+
+    def restore(self, state: HostState) -> HostState:
+        """Emulators cannot be restored: their running episodes are cut here. The last stored
+        row becomes each cut episode's final frame, and new episodes begin."""
+        rows = int(jnp.max(state.lane.ring.head))
+        frames = self._by_lane(self.envs.reset(self._env_seeds(start=rows)))
+        lane = jax.jit(jax.vmap(self.steps.begin_again))(state.lane, jnp.asarray(frames))
+        zeros = np.zeros_like(state.episode_return)
+        return HostState(lane, zeros, np.zeros_like(state.episode_length))
+
+    def close(self) -> None:
+        self.envs.close()
+
+    def advance(
+        self, state: HostState, t: int, steps: int
+    ) -> tuple[HostState, Callable[[], Chunk]]:
+        config, lane = self.config, state.lane
+        episode_return, episode_length = state.episode_return.copy(), state.episode_length.copy()
+        ended: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        learned = []
+        for _ in range(steps // config.group_steps):
+            for tick in range(config.ticks_per_group):
+                actions = self._act(lane, jnp.int32(t))
+                chosen = np.asarray(actions)  # waits for the learning before it
+                t += config.envs
+                last = tick == config.ticks_per_group - 1
+                if last and t > config.warmup_steps:
+                    # Dispatched, not awaited: it runs while the environments step.
+                    lane, metrics = self._learn(lane, jnp.int32(t - config.group_steps))
+                    learned.append(metrics)
+                    period = config.target_period_steps
+                    if t // period != (t - config.group_steps) // period:
+                        lane = self._copy(lane, jnp.bool_(True))
+                step = self.envs.step(chosen.reshape(-1))
+                lane = self._store(lane, actions, self._outcome(step))
+                done = self._by_lane(step.terminated | step.truncated)
+                episode_return += self._by_lane(step.reward)
+                episode_length += 1
+                if done.any():
+                    ended.append((done, episode_return.copy(), episode_length.copy()))
+                    episode_return[done] = 0
+                    episode_length[done] = 0
+        report = partial(_collect, ended, learned, len(self.lanes))
+        return HostState(lane, episode_return, episode_length), report
+
+    def _env_seeds(self, start: int) -> list[int]:
+        """Of a lane's own seed, so that side by side it plays what it would play alone; and of
+        the row it starts at, so that a resumed run does not play its first episodes again."""
+        return [
+            int(np.random.SeedSequence([spec.seed, start, env]).generate_state(1)[0] >> 1)
+            for spec in self.lanes
+            for env in range(self.config.envs)
+        ]
+
+    def _outcome(self, step: HostSteps) -> Outcome:
+        return Outcome(
+            reward=self._by_lane(step.reward),
+            terminated=self._by_lane(step.terminated),
+            truncated=self._by_lane(step.truncated),
+            frame=self._by_lane(step.frame),
+            final_frame=self._by_lane(step.final_frame),
+        )  # type: ignore[arg-type]
+
+    def _by_lane(self, x: np.ndarray) -> np.ndarray:
+        return x.reshape(len(self.lanes), self.config.envs, *x.shape[1:])
+
+
+def _collect(ended: list[Any], learned: list[UpdateMetrics], lanes: int) -> Chunk:
+    metrics = empty_metrics(lanes)
+    if learned:
+        arrays = [jax.tree.map(np.asarray, m) for m in learned]
+        metrics = jax.tree.map(lambda *x: np.concatenate(x, axis=1), *arrays)._asdict()
+    none = (np.zeros(0, np.float32), np.zeros(0, np.int32))
+    episodes = [
+        Episodes(
+            np.concatenate([none[0]] + [returns[k][done[k]] for done, returns, _ in ended]),
+            np.concatenate([none[1]] + [lengths[k][done[k]] for done, _, lengths in ended]),
+        )
+        for k in range(lanes)
+    ]
+    return Chunk(episodes, **metrics)

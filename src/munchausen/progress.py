@@ -1,0 +1,86 @@
+"""Live progress: a bar on a terminal, a plain line every few seconds elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TextIO
+
+from munchausen.experiment.training import Progress
+
+_EVERY_SECONDS = 5.0
+
+
+def _score(progress: Progress) -> str:
+    scores = [s for s in progress.scores if s is not None]
+    if not scores:
+        return "score –"
+    return f"score {sum(scores) / len(scores):.2f}"
+
+
+def _plain(stream: TextIO) -> Callable[[Progress], None]:
+    last = -_EVERY_SECONDS
+
+    def watch(p: Progress) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if p.compiling:
+            print("compiling …", file=stream, flush=True)
+        elif now - last >= _EVERY_SECONDS or p.step >= p.steps:
+            last = now
+            eta = _eta(p)
+            print(
+                f"{p.step:,}/{p.steps:,} steps  {_score(p)}  "
+                f"{p.steps_per_second:,.0f} steps/s  ETA {eta}",
+                file=stream,
+                flush=True,
+            )
+
+    return watch
+
+
+def _eta(p: Progress) -> str:
+    lanes = max(1, len(p.scores))
+    if p.steps_per_second <= 0:
+        return "–"
+    seconds = round((p.steps - p.step) * lanes / p.steps_per_second)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+@contextmanager
+def show_progress(name: str, stream: TextIO = sys.stderr):
+    """Yields the watcher to hand to a training."""
+    if not stream.isatty():
+        yield _plain(stream)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(bar_width=None),
+        TaskProgressColumn(),
+        TextColumn("[green]{task.fields[score]}"),
+        TextColumn("{task.fields[speed]}"),
+        TextColumn("ETA {task.fields[eta]}"),
+    )
+    with Bar(*columns, console=Console(file=stream)) as bar:
+        task = bar.add_task(name, total=1, score="compiling …", speed="", eta="–")
+
+        def watch(p: Progress) -> None:
+            if p.compiling:
+                bar.update(task, completed=p.step, total=p.steps)
+                return
+            bar.update(
+                task,
+                completed=p.step,
+                total=p.steps,
+                score=_score(p),
+                speed=f"{p.steps_per_second:,.0f} steps/s",
+                eta=_eta(p),
+            )
+
+        yield watch
