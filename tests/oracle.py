@@ -308,9 +308,11 @@ def rmsprop_centered_step(
     decay: float,
     eps: float,
 ) -> tuple[Params, dict[str, Any]]:
-    """p − lr·g/√(ms − mg² + ε), ms and mg the running means of g² and g, from 0."""
-    zeros = _map(np.zeros_like, params)
-    state = state or {"ms": zeros, "mg": zeros}
+    """p − lr·g/√(ms − mg² + ε), ms and mg the running means of g² and g.
+
+    They start at 1 and 0, as in TensorFlow 1, which made the published DQN curves.
+    """
+    state = state or {"ms": _map(np.ones_like, params), "mg": _map(np.zeros_like, params)}
     ms = _map(lambda ms, g: decay * ms + (1 - decay) * g**2, state["ms"], grads)
     mg = _map(lambda mg, g: decay * mg + (1 - decay) * g, state["mg"], grads)
     step = _map(lambda g, ms, mg: learning_rate * g / np.sqrt(ms - mg**2 + eps), grads, ms, mg)

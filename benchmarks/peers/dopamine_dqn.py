@@ -4,15 +4,19 @@ import argparse
 import functools
 import importlib.metadata
 import json
+import os
 import time
+from typing import NamedTuple
 
 import gin
 import jax
 import jax.numpy as jnp
-from dopamine.discrete_domains.atari_lib import DQNNetworkType
-from dopamine.jax.agents.dqn.dqn_agent import JaxDQNAgent
 from flax import linen as nn
 from minatar_env import MinAtarBreakout, mean_return_last_100
+
+
+class NetworkOutput(NamedTuple):
+    q_values: jax.Array
 
 
 class MinAtarNetwork(nn.Module):
@@ -30,17 +34,30 @@ class MinAtarNetwork(nn.Module):
         x = nn.relu(x).reshape(-1)
         if hidden:
             x = nn.relu(nn.Dense(128, kernel_init=init)(x))
-        return DQNNetworkType(nn.Dense(self.num_actions, kernel_init=init)(x))
+        return NetworkOutput(nn.Dense(self.num_actions, kernel_init=init)(x))
 
 
-def make_agent(network: str, seed: int, epsilon_decay_steps: int) -> JaxDQNAgent:
+def agent_class():
+    """Dopamine's own agent class, importable with the newest JAX as well.
+
+    Dopamine imports TensorFlow Probability 0.25, which reads a name that JAX 0.7 removed.
+    """
+    if not hasattr(jax.interpreters.xla, "pytype_aval_mappings"):
+        jax.interpreters.xla.pytype_aval_mappings = jax.core.pytype_aval_mappings
+    from dopamine.jax.agents.dqn.dqn_agent import JaxDQNAgent
+
+    return JaxDQNAgent
+
+
+def make_agent(network: str, seed: int, epsilon_decay_steps: int):
+    dqn_agent = agent_class()
     # Settings that Dopamine takes from gin only.
     gin.bind_parameter("create_optimizer.learning_rate", 2.5e-4)
     gin.bind_parameter("create_optimizer.eps", 3.125e-4)
     gin.bind_parameter("ReplayBuffer.batch_size", 32)
     gin.bind_parameter("ReplayBuffer.max_capacity", 100_000)
     gin.bind_parameter("ReplayBuffer.compress", False)  # the faster setting, for more memory
-    return JaxDQNAgent(
+    return dqn_agent(
         num_actions=3,
         observation_shape=(10, 10, 4),
         stack_size=1,
@@ -55,7 +72,7 @@ def make_agent(network: str, seed: int, epsilon_decay_steps: int) -> JaxDQNAgent
     )
 
 
-def train(agent: JaxDQNAgent, env: MinAtarBreakout, action, steps: int):
+def train(agent, env: MinAtarBreakout, action, steps: int):
     """Runs `steps` environment steps from a game in progress; returns the next action."""
     for _ in range(steps):
         observation, reward, terminated, _, _ = env.step(action)
@@ -74,10 +91,12 @@ def main():
     parser.add_argument("--steps", type=int, default=20_000, help="timed environment steps")
     parser.add_argument("--warmup", type=int, default=5_000, help="untimed steps before them")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2, help="cores XLA may use")
     parser.add_argument("--network", choices=("hidden", "linear"), default="hidden")
     parser.add_argument("--epsilon-decay-steps", type=int, default=250_000)
     args = parser.parse_args()
+    # XLA sizes its thread pool by the cores it may run on, at its first computation.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-args.threads :])
 
     env = MinAtarBreakout()
     agent = make_agent(args.network, args.seed, args.epsilon_decay_steps)

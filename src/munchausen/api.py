@@ -93,6 +93,9 @@ class Agent:
         observations, single = self._batch(observation)
         policy = self._policy()
         self._draws += 1
+        draw_key, explore_key = jax.random.split(
+            jax.random.fold_in(jax.random.key(0), self._draws)
+        )
         actions = act(
             self._settings.config.make_head(),
             policy.network,
@@ -100,7 +103,8 @@ class Agent:
             epsilon=epsilon,
             tau=policy.regulariser.tau,
             exploration=self.config.exploration,
-            key=jax.random.fold_in(jax.random.key(0), self._draws),
+            draw_key=draw_key,
+            explore_key=explore_key,
         )
         return int(actions[0]) if single else np.asarray(actions)
 
@@ -147,7 +151,8 @@ class Agent:
             return self._loaded
         if self._training is None:
             raise UserError("this agent has not learned yet; call learn(steps) or load one")
-        network = jax.tree.map(lambda x: x[0], self._training.state.lane.learner.online)
+        snapshot = self._training.loop.snapshot(self._training.state)
+        network = jax.tree.map(lambda x: x[0], snapshot.lane.learner.online)
         return Policy(self._settings, 0, network, self._training.step)
 
     def _batch(self, observation: Any) -> tuple[jax.Array, bool]:

@@ -65,9 +65,7 @@ def make_parser() -> Parser:
     train.add_argument("--out", type=Path, help="the run's folder (default: under runs/)")
     train.add_argument("--resume", action="store_true", help="go on with the run in --out")
     train.add_argument("--iteration-steps", help="steps between rows of the records")
-    train.add_argument(
-        "--checkpoint-seconds", help="least time between checkpoints (default 30)"
-    )
+    train.add_argument("--checkpoint-seconds", help="least time between checkpoints (default 30)")
     fields = train.add_argument_group("fields of the agent, by default the preset's")
     for name, field in FIELDS.items():
         fields.add_argument(
@@ -91,7 +89,9 @@ def make_parser() -> Parser:
         description="The agents with the numbers that tell them apart; with a name, every field.",
     )
     agents.add_argument("agent", nargs="?", metavar="AGENT", help="show every field of this one")
-    agents.add_argument("--env", help="with the numbers for this environment (default: the paper's)")
+    agents.add_argument(
+        "--env", help="with the numbers for this environment (default: the paper's)"
+    )
     command("envs", "list the environments", description="The environments there are presets for.")
     return parser
 
@@ -164,9 +164,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         if flag.startswith("-"):
             flags = [o for o in _flags(parser, options.command) if o.startswith("--")]
             raise unknown("option", flag, flags)
-        raise UserError(
-            f"unexpected {rest[0]!r}; see munchausen {options.command} --help"
-        )
+        raise UserError(f"unexpected {rest[0]!r}; see munchausen {options.command} --help")
     return options
 
 
@@ -218,4 +216,3 @@ def _version() -> str:
 
 def entry() -> NoReturn:
     sys.exit(main())
-

@@ -27,17 +27,21 @@ def act(
     epsilon: Float[Array, " E"] | float,
     tau: Scalar,
     exploration: Literal["greedy", "stochastic"],
-    key: PRNGKeyArray,
+    draw_key: PRNGKeyArray,
+    explore_key: PRNGKeyArray,
 ) -> Int[Array, " E"]:
     """With probability ε a random action; otherwise the greedy one, or a draw from
-    softmax(q/τ) (the logits are q/τ, not the probabilities)."""
-    draw_key, explore_key, random_key, choice_key = jax.random.split(key, 4)
+    softmax(q/τ) (the logits are q/τ, not the probabilities).
+
+    `draw_key` is for what the values or the softmax draw, `explore_key` for ε.
+    """
     q = head.policy_q(network, observations, draw_key)
     batch, actions = q.shape
     if exploration == "stochastic":
+        choice_key = jax.random.fold_in(draw_key, 1)
         chosen = jax.random.categorical(choice_key, q / jnp.asarray(tau), axis=-1)
     else:
         chosen = jnp.argmax(q, axis=-1)
-    random = jax.random.randint(random_key, (batch,), 0, actions)
-    explore = jax.random.uniform(explore_key, (batch,)) < epsilon
-    return jnp.where(explore, random, chosen)
+    explore, which = jax.random.uniform(explore_key, (2, batch))
+    random = jnp.floor(which * actions).astype(chosen.dtype)
+    return jnp.where(explore < epsilon, random, chosen)

@@ -15,9 +15,9 @@ from munchausen.networks.layers import InitialiserName
 HeadName = Literal["expected", "categorical", "quantile", "implicit"]
 
 
-def _field(help: str, low: float | None = None, high: float | None = None, **kwargs: Any) -> Any:
+def _field(help: str, low: float | int | None = None, high: float | int | None = None) -> Any:
     """A field with the line `--help` shows for it and the range it is checked against."""
-    return dataclasses.field(metadata={"help": help, "low": low, "high": high}, **kwargs)
+    return dataclasses.field(metadata={"help": help, "low": low, "high": high})
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from munchausen.agent.config import AgentConfig
 from munchausen.backup import Regulariser, backup
-from munchausen.heads import Head
+from munchausen.heads import Head, Loss
 from munchausen.networks import TORSOS, Network, make_network
 from munchausen.operators import policy, scaled_log_policy
 from munchausen.replay import Transitions
@@ -24,10 +24,10 @@ class LearnerState(NamedTuple):
 class UpdateMetrics(NamedTuple):
     """Of one gradient step, each averaged over its batch."""
 
-    loss: Float[Array, ""]
-    q: Float[Array, ""]  # of the actions taken
-    action_gap: Float[Array, ""]  # best minus second best
-    entropy: Float[Array, ""]  # of softmax(q/τ), in nats
+    loss: Float[Array, "*U"]
+    q: Float[Array, "*U"]  # of the actions taken
+    action_gap: Float[Array, "*U"]  # best minus second best
+    entropy: Float[Array, "*U"]  # of softmax(q/τ), in nats
 
 
 class Learner(NamedTuple):
@@ -88,12 +88,11 @@ class Learner(NamedTuple):
     def step(
         self,
         state: LearnerState,
-        regulariser: Regulariser,
         batch: Transitions,
         targets: Float[Array, "B ..."],
         weights: Float[Array, " B"] | None,
         key: PRNGKeyArray,
-    ) -> tuple[LearnerState, Float[Array, " B"], UpdateMetrics]:
+    ) -> tuple[LearnerState, Loss]:
         """One gradient step. `weights` are importance weights, None for uniform replay."""
 
         def objective(online: Network):
@@ -104,8 +103,7 @@ class Learner(NamedTuple):
         gradients, out = jax.grad(objective, has_aux=True)(state.online)
         updates, optimizer = self.optimizer.update(gradients, state.optimizer, state.online)  # type: ignore[arg-type]
         online = optax.apply_updates(state.online, updates)  # type: ignore[arg-type]
-        metrics = _metrics(out.loss, out.q_tm1, batch.a_tm1, regulariser)
-        return state._replace(online=online, optimizer=optimizer), out.loss, metrics
+        return state._replace(online=online, optimizer=optimizer), out
 
 
 def make_learner(
@@ -142,12 +140,12 @@ def make_optimizer(config: AgentConfig) -> optax.GradientTransformation:
     )
 
 
-def _metrics(
-    loss: Float[Array, " B"],
-    q: Float[Array, "B A"],
-    actions: Int[Array, " B"],
-    regulariser: Regulariser,
+def update_metrics(
+    out: Loss, actions: Int[Array, " B"], regulariser: Regulariser
 ) -> UpdateMetrics:
+    """Kept apart from the gradient step, so that a loop can make them for many updates at
+    once: a dozen tiny kernels a step would cost a GPU as much as the step itself."""
+    loss, q = out
     tau = jnp.asarray(regulariser.tau)
     pi = policy(q, tau)
     # At τ = 0 the policy is greedy and its entropy 0; the division then is by 1.

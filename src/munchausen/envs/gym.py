@@ -62,9 +62,7 @@ class GymEnvironments:
         return np.asarray(frames, self.spec.frame_dtype)
 
     def step(self, actions: np.ndarray) -> HostSteps:
-        frames, rewards, terminated, truncated, info = self._envs.step(
-            actions + self._first_action
-        )
+        frames, rewards, terminated, truncated, info = self._envs.step(actions + self._first_action)
         # The vector environment reuses its buffer; rows are copied before they change.
         frames = np.array(frames, self.spec.frame_dtype)
         final = frames

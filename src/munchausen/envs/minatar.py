@@ -44,5 +44,3 @@ class MinAtar:
         return state, JaxStep(
             state.observation, state.rewards[0], state.terminated, jnp.zeros((), bool)
         )
-
-

@@ -40,7 +40,9 @@ def find(name: str) -> Listing:
         import gymnasium
 
         if id in gymnasium.registry:
-            return LISTINGS.get(f"gym/{id}", Listing(f"gym/{id}", "classic", "host", 100_000, 2_000))
+            return LISTINGS.get(
+                f"gym/{id}", Listing(f"gym/{id}", "classic", "host", 100_000, 2_000)
+            )
         raise unknown("environment", name, [f"gym/{id}" for id in gymnasium.registry])
     raise unknown("environment", name, LISTINGS)
 

@@ -1,7 +1,7 @@
 """What loops ask of an environment."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
@@ -33,6 +33,7 @@ class JaxStep(NamedTuple):
     truncated: Bool[Array, ""]
 
 
+@runtime_checkable
 class JaxEnvironment(Protocol):
     """One environment in JAX, pure; the loop maps it over a batch."""
 
@@ -56,6 +57,7 @@ class HostSteps(NamedTuple):
     final_frame: np.ndarray
 
 
+@runtime_checkable
 class HostEnvironments(Protocol):
     """A batch of environments on the host, restarting by themselves."""
 

@@ -73,9 +73,7 @@ def _on_device(
             actions = _act(steps, network, regulariser, ring, epsilon, act_key)
             keys = jax.random.split(env_key, episodes)
             state, step = jax.vmap(env.step)(state, actions, keys)
-            outcome = Outcome(
-                step.reward, step.terminated, step.truncated, step.frame, step.frame
-            )
+            outcome = Outcome(step.reward, step.terminated, step.truncated, step.frame, step.frame)
             ring, _ = append(ring, actions, outcome, truncates=False)
             total = total + jnp.where(alive, step.reward, 0.0)
             length = length + alive
@@ -103,9 +101,7 @@ def _on_host(
     steps = make_steps(settings.config, batch.spec, munchausen=False)
     key = jax.random.key(seed)
     choose = jax.jit(
-        lambda ring, t: _act(
-            steps, network, regulariser, ring, epsilon, jax.random.fold_in(key, t)
-        )
+        lambda ring, t: _act(steps, network, regulariser, ring, epsilon, jax.random.fold_in(key, t))
     )
     store = jax.jit(lambda ring, a, o: append(ring, a, o, truncates=True)[0], donate_argnums=0)
     try:
@@ -148,5 +144,6 @@ def _act(steps: Steps, network: Network, regulariser: Regulariser, ring, epsilon
         epsilon=epsilon,
         tau=regulariser.tau,
         exploration=steps.config.exploration,
-        key=key,
+        draw_key=jax.random.fold_in(key, 0),
+        explore_key=jax.random.fold_in(key, 1),
     )

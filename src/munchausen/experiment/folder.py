@@ -1,11 +1,11 @@
 """A run is a folder.
 
-    config.json      the resolved settings
-    machine.json     versions and hardware, a line for each time the run was started
-    records.jsonl    one row an iteration and lane
-    checkpoints/     the newest two
-    result.json      written at the end
-    lock             held while a process trains here
+config.json      the resolved settings
+machine.json     versions and hardware, a line for each time the run was started
+records.jsonl    one row an iteration and lane
+checkpoints/     the newest two
+result.json      written at the end
+lock             held while a process trains here
 """
 
 import datetime

@@ -48,10 +48,7 @@ class Settings:
     @staticmethod
     def from_json(data: dict[str, Any]) -> "Settings":
         config = AgentConfig(
-            **{
-                k: float(v) if k in _FLOATS else v
-                for k, v in data["config"].items()
-            }
+            **{k: float(v) if k in _FLOATS else v for k, v in data["config"].items()}
         )
         lanes = tuple(
             LaneSpec(

@@ -66,8 +66,7 @@ class Training:
         """From the newest whole checkpoint of the folder, or from the beginning."""
         keep_bytes, saved = 0, None
         if self.folder is not None:
-            template = self.loop.init if isinstance(self.loop, HostLoop) else None
-            shapes = template() if template else jax.eval_shape(self.loop.init)
+            shapes = jax.eval_shape(lambda: self.loop.snapshot(self.loop.init()))
             saved = read_latest(self.folder.path, shapes)
         if saved is None:
             self.state = self.loop.init()
@@ -168,7 +167,9 @@ class Training:
             "records_bytes": self._records.sync(),
             "accounts": [account.to_json() for account in self.accounts],
         }
-        return write_checkpoint(self.folder.path, self.step, self.state, counters)
+        return write_checkpoint(
+            self.folder.path, self.step, self.loop.snapshot(self.state), counters
+        )
 
     def _progress(self, speed: float, compiling: bool = False) -> Progress:
         scores = [account.score for account in self.accounts]

@@ -6,7 +6,7 @@ which agent it serves: plain, soft, advantage-learning and Munchausen forms diff
 in the `Regulariser` inside the backup.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
@@ -27,6 +27,7 @@ class Loss(NamedTuple):
     q_tm1: Float[Array, "B A"]  # the online network's values at s, for the records
 
 
+@runtime_checkable
 class Head(Protocol):
     cosines: int | None  # size of the implicit-quantile embedding, None for the others
     draws: bool  # whether its estimates depend on a random key

@@ -73,7 +73,7 @@ def project(
 ) -> Float[Array, " K"]:
     """Spreads each atom's mass over its two neighbours in `support`, an even grid, so that
     the mean stays; atoms beyond its ends go to the ends (Bellemare et al. 2017, eq. 7)."""
-    step = support[1] - support[0]
+    step = (support[-1] - support[0]) / (len(support) - 1)
     clipped = jnp.clip(atoms, support[0], support[-1])
     closeness = jnp.clip(1.0 - jnp.abs(clipped - support[:, None]) / step, 0.0, 1.0)
     return closeness @ mass

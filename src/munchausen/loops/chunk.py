@@ -1,7 +1,7 @@
 """What a loop reports after a stretch of steps. Plain NumPy, lanes first."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +21,7 @@ class Chunk(NamedTuple):
     entropy: np.ndarray
 
 
+@runtime_checkable
 class Loop(Protocol):
     """Both loops look like this to an experiment."""
 
@@ -33,8 +34,12 @@ class Loop(Protocol):
         asked for by a call, which waits for the device; `state` is used up."""
         ...
 
-    def restore(self, state: Any) -> Any:
-        """Makes a state read from a checkpoint ready to go on from."""
+    def snapshot(self, state: Any) -> Any:
+        """What a checkpoint keeps: the same tree, lanes first, on any kind of device."""
+        ...
+
+    def restore(self, snapshot: Any) -> Any:
+        """Makes a snapshot read from a checkpoint ready to go on from."""
         ...
 
     def close(self) -> None: ...

@@ -1,5 +1,10 @@
 """The device loop: for JAX environments, acting, storing, learning and target copies are one
-compiled program; lanes are a batch axis in it."""
+compiled program.
+
+On an accelerator lanes are a batch axis of it. On a CPU the same program runs for each lane
+in turn: a batch axis there buys nothing (the cores are busy with one) and turns every matrix
+product into a slower batched one. It also makes each lane the same bits as its single run.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +19,16 @@ from munchausen.agent.config import AgentConfig
 from munchausen.agent.learner import UpdateMetrics
 from munchausen.envs.spec import JaxEnvironment
 from munchausen.loops.chunk import Chunk, Episodes, empty_metrics
-from munchausen.loops.lane import Lane, LaneSpec, Steps, environment_key, make_steps
+from munchausen.loops.lane import (
+    Lane,
+    LaneSpec,
+    Steps,
+    add_axis,
+    drop_axis,
+    make_steps,
+    stack_regularisers,
+    tick_keys,
+)
 from munchausen.replay import Outcome
 
 
@@ -25,21 +39,37 @@ class DeviceLane(NamedTuple):
     episode_length: Int[Array, " E"]
 
 
+State = tuple[DeviceLane, ...]  # shards of lanes, each with a leading axis of its width
+
+
 class DeviceLoop:
-    def __init__(self, config: AgentConfig, env: JaxEnvironment, lanes: list[LaneSpec]):
+    def __init__(
+        self,
+        config: AgentConfig,
+        env: JaxEnvironment,
+        lanes: list[LaneSpec],
+        *,
+        batched: bool | None = None,
+    ):
+        """`batched`: whether lanes share one program as a batch axis; by default where the
+        device is an accelerator."""
         self.config = config
         self.env = env
         self.lanes = lanes
         munchausen = any(spec.regulariser.alpha != 0 for spec in lanes)
         self.steps: Steps = make_steps(config, env.spec, munchausen=munchausen)
+        batched = jax.default_backend() != "cpu" if batched is None else batched
+        self.width = len(lanes) if batched else 1
         self._programs: dict[tuple[int, bool], Any] = {}
 
-    def init(self) -> DeviceLane:
-        keys = jnp.stack([jax.random.key(spec.seed) for spec in self.lanes])
-        regularisers = jax.tree.map(
-            lambda *x: jnp.asarray(x, jnp.float32), *[spec.regulariser for spec in self.lanes]
-        )
-        return jax.jit(jax.vmap(self._init_lane))(keys, regularisers)
+    def init(self) -> State:
+        init = jax.jit(jax.vmap(self._init_lane))
+        shards = []
+        for i in range(0, len(self.lanes), self.width):
+            specs = self.lanes[i : i + self.width]
+            keys = jnp.stack([jax.random.key(spec.seed) for spec in specs])
+            shards.append(init(keys, stack_regularisers(specs)))
+        return tuple(shards)
 
     def _init_lane(self, key, regulariser) -> DeviceLane:
         lane_key, env_key = jax.random.split(key)
@@ -48,27 +78,42 @@ class DeviceLoop:
         lane = self.steps.init(lane_key, regulariser, frames)
         return DeviceLane(lane, env, jnp.zeros(envs), jnp.zeros(envs, jnp.int32))
 
-    def restore(self, state: DeviceLane) -> DeviceLane:
-        return state
+    def snapshot(self, state: State) -> DeviceLane:
+        """All lanes along one axis, however they are split here."""
+        if len(state) == 1:
+            return state[0]
+        return jax.tree.map(lambda *x: jnp.concatenate(x), *state)
+
+    def restore(self, snapshot: DeviceLane) -> State:
+        if self.width == len(self.lanes):
+            return (snapshot,)
+        return tuple(
+            jax.tree.map(lambda x, i=i: x[i : i + self.width], snapshot)
+            for i in range(0, len(self.lanes), self.width)
+        )
 
     def close(self) -> None:
         pass
 
     def advance(
-        self, state: DeviceLane, t: int, steps: int
-    ) -> tuple[DeviceLane, Callable[[], Chunk]]:
+        self, state: State, t: int, steps: int
+    ) -> tuple[State, Callable[[], Chunk]]:
         group = self.config.group_steps
         groups = steps // group
         # A group learns if it ends after the warm-up.
         waiting = min(groups, max(0, (self.config.warmup_steps - t) // group))
-        ended, metrics = [], None
-        for count, learn in ((waiting, False), (groups - waiting, True)):
-            if count:
-                program = self._program(count, learn)
-                state, finished, metrics = program(state, jnp.int32(t))
-                ended.append(finished)
-                t += count * group
-        return state, partial(_collect, ended, metrics, len(self.lanes))
+        shards, reports = [], []
+        for shard in state:
+            ended, metrics, now = [], None, t
+            for count, learn in ((waiting, False), (groups - waiting, True)):
+                if count:
+                    program = self._program(count, learn)
+                    shard, finished, metrics = program(shard, jnp.int32(now))
+                    ended.append(finished)
+                    now += count * group
+            shards.append(shard)
+            reports.append((ended, metrics))
+        return tuple(shards), partial(_collect, reports, self.width)
 
     def _program(self, groups: int, learn: bool):
         """The compiled program for so many groups; few lengths ever occur in a run."""
@@ -80,41 +125,48 @@ class DeviceLoop:
         return self._programs[key]
 
     def _groups(self, state: DeviceLane, t: Array, *, groups: int, learn: bool):
-        def body(carry, _):
+        """The whole program. A single lane loses its axis at the door and gets it back."""
+        tick, teach, copy_target = self._tick, self.steps.learn, self.steps.copy_target
+        if self.width > 1:
+            tick, teach, copy_target = (
+                jax.vmap(f, in_axes=(0, None)) for f in (tick, teach, copy_target)
+            )
+        else:
+            state = drop_axis(state)
+
+        def ticks(carry, _):
             state, t = carry
-            state, ended = self._ticks(state, t)
-            after = t + self.config.group_steps
+            state, ended = tick(state, t)
+            return (state, t + self.config.envs), ended
+
+        def group(carry, _):
+            state, t = carry
+            (state, after), ended = jax.lax.scan(
+                ticks, (state, t), None, length=self.config.ticks_per_group
+            )
             metrics = None
             if learn:
-                lane, metrics = jax.vmap(self.steps.learn, in_axes=(0, None))(state.lane, t)
+                lane, metrics = teach(state.lane, t)
                 period = self.config.target_period_steps
-                copy = after // period != t // period
-                lane = jax.vmap(self.steps.copy_target, in_axes=(0, None))(lane, copy)
+                lane = copy_target(lane, after // period != t // period)
                 state = state._replace(lane=lane)
             return (state, after), (ended, metrics)
 
-        (state, _), (ended, metrics) = jax.lax.scan(body, (state, t), None, length=groups)
+        (state, _), (ended, metrics) = jax.lax.scan(group, (state, t), None, length=groups)
+        if self.width == 1:
+            state = add_axis(state)
+            ended = jax.tree.map(lambda x: x[:, :, None], ended)
+            metrics = jax.tree.map(lambda x: x[:, None], metrics)
         return state, ended, metrics
-
-    def _ticks(self, state: DeviceLane, t: Array):
-        def body(carry, _):
-            state, t = carry
-            state, ended = jax.vmap(self._tick, in_axes=(0, None))(state, t)
-            return (state, t + self.config.envs), ended
-
-        (state, _), ended = jax.lax.scan(
-            body, (state, t), None, length=self.config.ticks_per_group
-        )
-        return state, ended
 
     def _tick(self, state: DeviceLane, t: Array):
         """One step of every environment of one lane. An environment whose episode ended is
         at the first frame of the next one afterwards."""
         lane, envs = state.lane, self.config.envs
-        actions = self.steps.act(lane, t)
-        step_key, reset_key = jax.random.split(environment_key(lane, t))
-        env, step = jax.vmap(self.env.step)(state.env, actions, jax.random.split(step_key, envs))
-        fresh, first = jax.vmap(self.env.init)(jax.random.split(reset_key, envs))
+        keys = tick_keys(lane, t, 2 + 2 * envs)
+        actions = self.steps.act(lane, t, keys[:2])
+        env, step = jax.vmap(self.env.step)(state.env, actions, keys[2 : 2 + envs])
+        fresh, first = jax.vmap(self.env.init)(keys[2 + envs :])
         done = step.terminated | step.truncated
 
         def choose(new, old):
@@ -134,16 +186,22 @@ class DeviceLoop:
         return state, (done, episode_return, episode_length)
 
 
-def _collect(ended: list[Any], metrics: UpdateMetrics | None, lanes: int) -> Chunk:
+def _collect(reports: list[tuple[list[Any], UpdateMetrics | None]], width: int) -> Chunk:
     """Waits for the program and brings its report to the host."""
-    arrays = empty_metrics(lanes)
-    if metrics is not None:
-        arrays = {
-            # [groups, lanes, updates] to [lanes, groups · updates]
-            name: np.moveaxis(np.asarray(x), 0, 1).reshape(lanes, -1)
-            for name, x in metrics._asdict().items()
-        }
-    return Chunk(episodes=_episodes(ended, lanes), **arrays)
+    episodes, arrays = [], []
+    for ended, metrics in reports:
+        episodes += _episodes(ended, width)
+        if metrics is None:
+            arrays.append(empty_metrics(width))
+        else:
+            arrays.append(
+                {
+                    # [groups, lanes, updates] to [lanes, groups · updates]
+                    name: np.moveaxis(np.asarray(x), 0, 1).reshape(width, -1)
+                    for name, x in metrics._asdict().items()
+                }
+            )
+    return Chunk(episodes, **{k: np.concatenate([a[k] for a in arrays]) for k in arrays[0]})
 
 
 def _episodes(ended: list[Any], lanes: int) -> list[Episodes]:

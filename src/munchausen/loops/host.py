@@ -13,7 +13,13 @@ from munchausen.agent.config import AgentConfig
 from munchausen.agent.learner import UpdateMetrics
 from munchausen.envs.spec import EnvironmentSpec, HostEnvironments, HostSteps
 from munchausen.loops.chunk import Chunk, Episodes, empty_metrics
-from munchausen.loops.lane import Lane, LaneSpec, make_steps
+from munchausen.loops.lane import (
+    Lane,
+    LaneSpec,
+    make_steps,
+    over_lanes,
+    stack_regularisers,
+)
 from munchausen.replay import Outcome
 
 
@@ -42,21 +48,23 @@ class HostLoop:
         self.spec: EnvironmentSpec = self.envs.spec
         munchausen = any(spec.regulariser.alpha != 0 for spec in lanes)
         self.steps = make_steps(config, self.spec, munchausen=munchausen)
-        by_lane = partial(jax.vmap, in_axes=(0, None))
-        self._act = jax.jit(by_lane(self.steps.act))
+        width = len(lanes)
+        self._act = jax.jit(over_lanes(self.steps.act, width))
         self._store = jax.jit(jax.vmap(self.steps.store), donate_argnums=0)
-        self._learn = jax.jit(by_lane(self.steps.learn), donate_argnums=0)
-        self._copy = jax.jit(by_lane(self.steps.copy_target), donate_argnums=0)
+        self._learn = jax.jit(over_lanes(self.steps.learn, width), donate_argnums=0)
+        self._copy = jax.jit(over_lanes(self.steps.copy_target, width), donate_argnums=0)
 
     def init(self) -> HostState:
         keys = jnp.stack([jax.random.key(spec.seed) for spec in self.lanes])
-        regularisers = jax.tree.map(
-            lambda *x: jnp.asarray(x, jnp.float32), *[spec.regulariser for spec in self.lanes]
-        )
         frames = self._by_lane(self.envs.reset(self._env_seeds(start=0)))
-        lane = jax.jit(jax.vmap(self.steps.init))(keys, regularisers, jnp.asarray(frames))
+        lane = jax.jit(jax.vmap(self.steps.init))(
+            keys, stack_regularisers(self.lanes), jnp.asarray(frames)
+        )
         shape = (len(self.lanes), self.config.envs)
         return HostState(lane, np.zeros(shape, np.float32), np.zeros(shape, np.int32))
+
+    def snapshot(self, state: HostState) -> HostState:
+        return state
 
     def restore(self, state: HostState) -> HostState:
         """Emulators cannot be restored: their running episodes are cut here. The last stored
@@ -85,7 +93,9 @@ class HostLoop:
                 last = tick == config.ticks_per_group - 1
                 if last and t > config.warmup_steps:
                     # Dispatched, not awaited: it runs while the environments step.
-                    lane, metrics = self._learn(lane, jnp.int32(t - config.group_steps))
+                    lane, metrics = self._learn(
+                        lane, jnp.int32(t - config.group_steps)
+                    )
                     learned.append(metrics)
                     period = config.target_period_steps
                     if t // period != (t - config.group_steps) // period:

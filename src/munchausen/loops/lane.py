@@ -5,7 +5,9 @@ lanes with `vmap`; the clock `t` (agent steps taken) is the same for all and is 
 so schedules cost nothing.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +15,16 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from munchausen.agent.actor import act, epsilon_at
 from munchausen.agent.config import AgentConfig
-from munchausen.agent.learner import Learner, LearnerState, UpdateMetrics, make_learner
+from munchausen.agent.learner import (
+    Learner,
+    LearnerState,
+    UpdateMetrics,
+    make_learner,
+    update_metrics,
+)
 from munchausen.backup import Regulariser
 from munchausen.envs import EnvironmentSpec
+from munchausen.heads import Loss
 from munchausen.replay import (
     Outcome,
     Priorities,
@@ -42,7 +51,11 @@ class LaneSpec(NamedTuple):
 
 
 class Lane(NamedTuple):
-    key: PRNGKeyArray
+    """Every draw of a run is a function of these keys and the step, so that a resumed run
+    draws what it would have drawn."""
+
+    act_key: PRNGKeyArray
+    learn_key: PRNGKeyArray
     regulariser: Regulariser
     learner: LearnerState
     ring: Ring
@@ -57,20 +70,24 @@ class Steps(NamedTuple):
     spec: EnvironmentSpec
 
     def init(self, key: PRNGKeyArray, regulariser: Regulariser, first_frames: Array) -> Lane:
-        run_key, network_key = jax.random.split(key)
+        act_key, learn_key, network_key = jax.random.split(key, 3)
         ring = make_ring(first_frames, self.config.capacity)
         prioritised = self.config.replay == "prioritised"
         return Lane(
-            run_key,
+            act_key,
+            learn_key,
             regulariser,
             self.learner.init(network_key),
             ring,
             make_priorities(ring.rows * ring.envs) if prioritised else None,
         )
 
-    def act(self, lane: Lane, t: Int[Array, ""]) -> Int[Array, " E"]:
+    def act(
+        self, lane: Lane, t: Int[Array, ""], keys: PRNGKeyArray | None = None
+    ) -> Int[Array, " E"]:
         """An action for each environment; each has its own step's ε."""
         config = self.config
+        draw_key, explore_key = tick_keys(lane, t, 2) if keys is None else keys
         return act(
             self.learner.head,
             lane.learner.online,
@@ -78,7 +95,8 @@ class Steps(NamedTuple):
             epsilon=epsilon_at(config, t + jnp.arange(config.envs)),
             tau=lane.regulariser.tau,
             exploration=config.exploration,
-            key=_key(lane, t, 0),
+            draw_key=draw_key,
+            explore_key=explore_key,
         )
 
     def store(self, lane: Lane, actions: Int[Array, " E"], outcome: Outcome) -> Lane:
@@ -102,7 +120,7 @@ class Steps(NamedTuple):
 
     def learn(self, lane: Lane, t: Int[Array, ""]) -> tuple[Lane, UpdateMetrics]:
         """The gradient steps of one group. Metrics have the updates as leading axis."""
-        key = _key(lane, t, 1)
+        key = jax.random.fold_in(lane.learn_key, t)
         if lane.priorities is None:
             return self._learn_uniform(lane, key)
         return self._learn_prioritised(lane, key)
@@ -131,19 +149,15 @@ class Steps(NamedTuple):
 
         def body(state, inputs):
             batch, targets, key = inputs
-            state, _, metrics = self.learner.step(
-                state, lane.regulariser, batch, targets, None, key
-            )
-            return state, metrics
+            return self.learner.step(state, batch, targets, None, key)
 
         def by_update(x):
             return x.reshape(updates, config.batch_size, *x.shape[1:])
 
-        inputs = jax.tree.map(by_update, (batch, targets))
-        state, metrics = jax.lax.scan(
-            body, lane.learner, (*inputs, jax.random.split(step_key, updates))
-        )
-        return lane._replace(learner=state), metrics
+        batch, targets = jax.tree.map(by_update, (batch, targets))
+        keys = jax.random.split(step_key, updates)
+        state, out = jax.lax.scan(body, lane.learner, (batch, targets, keys))
+        return lane._replace(learner=state), self._metrics(lane, out, batch.a_tm1)
 
     def _learn_prioritised(self, lane: Lane, key: PRNGKeyArray) -> tuple[Lane, UpdateMetrics]:
         """Each draw depends on the losses before it: one update after another."""
@@ -156,16 +170,19 @@ class Steps(NamedTuple):
             )
             batch = self._gather(lane.ring, row, env)
             targets = self.learner.targets(state.target, lane.regulariser, batch, target_key)
-            state, losses, metrics = self.learner.step(
-                state, lane.regulariser, batch, targets, weights, step_key
-            )
-            priorities = update_priorities(priorities, lane.ring, row, env, losses)
-            return (state, priorities), metrics
+            state, out = self.learner.step(state, batch, targets, weights, step_key)
+            priorities = update_priorities(priorities, lane.ring, row, env, out.loss)
+            return (state, priorities), (out, batch.a_tm1)
 
         keys = jax.random.split(key, self.config.updates_per_group)
         carry = (lane.learner, lane.priorities)
-        (state, priorities), metrics = jax.lax.scan(body, carry, keys)
-        return lane._replace(learner=state, priorities=priorities), metrics
+        (state, priorities), (out, actions) = jax.lax.scan(body, carry, keys)
+        lane = lane._replace(learner=state, priorities=priorities)
+        return lane, self._metrics(lane, out, actions)
+
+    def _metrics(self, lane: Lane, out: Loss, actions: Array) -> UpdateMetrics:
+        of_one = partial(update_metrics, regulariser=lane.regulariser)
+        return jax.vmap(of_one)(out, actions)
 
     def _gather(self, ring: Ring, row: Array, env: Array):
         config = self.config
@@ -185,11 +202,35 @@ def make_steps(config: AgentConfig, spec: EnvironmentSpec, *, munchausen: bool) 
     return Steps(config, learner, spec)
 
 
-def _key(lane: Lane, t: Int[Array, ""], purpose: int) -> PRNGKeyArray:
-    """Every draw of a run is a function of its seed, the step and the purpose, so that a
-    resumed run draws what it would have drawn."""
-    return jax.random.fold_in(jax.random.fold_in(lane.key, t), purpose)
+def over_lanes(function: Callable[..., Any], width: int) -> Callable[..., Any]:
+    """`function` of one lane with a leading axis of `width` on all its arguments and results
+    but the last argument, which lanes share. A single lane is not batched inside: a product
+    with a batch axis of 1 is a batched product still, at half the speed on a CPU."""
+
+    def mapped(*arguments: Any) -> Any:
+        *own, shared = arguments
+        if width > 1:
+            return jax.vmap(function, in_axes=(0,) * len(own) + (None,))(*own, shared)
+        return add_axis(function(*drop_axis(own), shared))
+
+    return mapped
 
 
-def environment_key(lane: Lane, t: Int[Array, ""]) -> PRNGKeyArray:
-    return _key(lane, t, 2)
+def drop_axis(tree: Any) -> Any:
+    return jax.tree.map(lambda x: x[0], tree)
+
+
+def add_axis(tree: Any) -> Any:
+    return jax.tree.map(lambda x: x[None], tree)
+
+
+def stack_regularisers(specs: list[LaneSpec]) -> Regulariser:
+    return jax.tree.map(
+        lambda *x: jnp.asarray(x, jnp.float32), *[spec.regulariser for spec in specs]
+    )
+
+
+def tick_keys(lane: Lane, t: Int[Array, ""], count: int) -> PRNGKeyArray:
+    """All the keys of one tick from one split: hashes are a good part of a tick's work. The
+    first two are for `act`."""
+    return jax.random.split(jax.random.fold_in(lane.act_key, t), count)

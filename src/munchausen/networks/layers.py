@@ -82,8 +82,6 @@ class Convolution(eqx.Module):
             before, after = (kernel - 1) // 2, kernel // 2
             x = jnp.pad(x, ((before, after), (before, after), (0, 0)))
         height, width = x.shape[0] - kernel + 1, x.shape[1] - kernel + 1
-        shifted = [
-            x[i : i + height, j : j + width] for i in range(kernel) for j in range(kernel)
-        ]
+        shifted = [x[i : i + height, j : j + width] for i in range(kernel) for j in range(kernel)]
         patches = jnp.concatenate(shifted, axis=-1)
         return patches @ self.weight.reshape(kernel * kernel * inputs, outputs)

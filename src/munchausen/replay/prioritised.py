@@ -61,7 +61,7 @@ def sample_prioritised(
     of the total priority (Dopamine's stratified sampling)."""
     running = jnp.cumsum(jnp.sum(priorities.values, axis=1))
     shares = (jnp.arange(batch) + jax.random.uniform(key, (batch,))) / batch
-    mass = _below(shares * running[-1], running[-1])
+    mass = _below(shares * running[-1], jnp.broadcast_to(running[-1], shares.shape))
     block = jnp.argmax(running > mass[:, None], axis=1)
     within = jnp.cumsum(priorities.values[block], axis=1)
     start = jnp.where(block > 0, running[block - 1], 0.0)

@@ -1,0 +1,22 @@
+"""Shared by all tests: compiled programs are kept, so that a second run of the suite is quick."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for `oracle`
+
+_CACHE = os.environ.setdefault(
+    "MUNCHAUSEN_CACHE_DIR", str(Path(tempfile.gettempdir()) / "munchausen-test-cache")
+)
+jax.config.update("jax_compilation_cache_dir", _CACHE)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+@pytest.fixture
+def key():
+    return jax.random.key(7)
