@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracle
 from munchausen.backup import Regulariser, backup, munchausen_term
 from munchausen.operators import soft_value
-
-import oracle
 
 Q_TM1 = jnp.array([1.0, 2.0, 0.5])
 Q_T = jnp.array([0.2, -1.0, 3.0])

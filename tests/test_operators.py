@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from munchausen.operators import policy, scaled_log_policy, soft_value
-
 import oracle
+from munchausen.operators import policy, scaled_log_policy, soft_value
 
 TAUS = (1e-4, 3e-3, 3e-2, 1.0, 50.0, 1e3)
 

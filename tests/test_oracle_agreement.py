@@ -5,13 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import oracle
 from munchausen.agent import override, resolve
 from munchausen.agent.learner import make_learner
 from munchausen.backup import Regulariser
 from munchausen.heads import implicit
 from munchausen.replay import Transitions
-
-import oracle
 
 BATCH, FEATURES, ACTIONS = 16, 6, 4
 AGENTS = ("dqn", "adam-dqn", "soft-dqn", "al", "m-dqn", "c51", "m-c51", "iqn", "m-iqn")
@@ -73,8 +72,7 @@ def oracle_targets(config, learner, target, batch, draws):
             p_tm1, p_t = (
                 np.exp(x) / np.exp(x).sum(-1, keepdims=True)
                 for x in (
-                    oracle.categorical_logits(params, y, ACTIONS, config.atoms)
-                    for y in (s, s_next)
+                    oracle.categorical_logits(params, y, ACTIONS, config.atoms) for y in (s, s_next)
                 )
             )
             targets.append(
@@ -88,9 +86,7 @@ def oracle_targets(config, learner, target, batch, draws):
                 q_tm1 = oracle.implicit_quantiles(params, s, at_s[i]).mean(0)
             q_t = oracle.implicit_quantiles(params, s_next, draws[0][i]).mean(0)
             z_t = oracle.implicit_quantiles(params, s_next, draws[1][i])
-            targets.append(
-                oracle.quantile_target(q_tm1, a, r, discount, z_t, q_t, *regulariser)
-            )
+            targets.append(oracle.quantile_target(q_tm1, a, r, discount, z_t, q_t, *regulariser))
     return np.array(targets)
 
 
@@ -121,9 +117,7 @@ def test_targets_and_gradient_step(agent, key, monkeypatch):
         if config.head == "expected":
             loss, gradients = oracle.expected_gradients(params, xs, actions, expected, config.loss)
         elif config.head == "categorical":
-            loss, gradients = oracle.categorical_gradients(
-                params, xs, actions, expected, ACTIONS
-            )
+            loss, gradients = oracle.categorical_gradients(params, xs, actions, expected, ACTIONS)
         else:
             loss, gradients = oracle.implicit_gradients(
                 params, xs, draws[0], actions, expected, config.kappa

@@ -27,6 +27,7 @@ class MinAtarBreakout(gymnasium.Env):
         self._return = 0.0
 
     def reset(self, *, seed=None, options=None):
+        del options
         if seed is not None:
             self._game.seed(seed)
         self._game.reset()

@@ -93,9 +93,7 @@ class Agent:
         observations, single = self._batch(observation)
         policy = self._policy()
         self._draws += 1
-        draw_key, explore_key = jax.random.split(
-            jax.random.fold_in(jax.random.key(0), self._draws)
-        )
+        draw_key, explore_key = jax.random.split(jax.random.fold_in(jax.random.key(0), self._draws))
         actions = act(
             self._settings.config.make_head(),
             policy.network,

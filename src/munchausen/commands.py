@@ -88,7 +88,7 @@ def _fresh(asked: dict[str, Any], changes: dict[str, Any]) -> Settings:
     if asked["checkpoint_seconds"] is not None:
         extra["checkpoint_seconds"] = asked["checkpoint_seconds"]
     return make_settings(
-        (asked["agent"] or DEFAULT_AGENT).split(","),
+        str(asked["agent"] or DEFAULT_AGENT).split(","),
         asked["env"] or DEFAULT_ENVIRONMENT,
         steps=asked["steps"],
         seeds=list(range(first, first + (asked["seeds"] or 1))),
@@ -151,7 +151,8 @@ def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
             for lane, s in zip(settings.lanes, scores, strict=True)
         ],
     }
-    training.folder and training.folder.write_result({"status": "finished", **result})
+    if training.folder is not None:
+        training.folder.write_result({"status": "finished", **result})
     references = {}
     if settings.env in RANDOM:
         references["random play"] = RANDOM[settings.env]

@@ -98,7 +98,7 @@ class TestRoundTrip:
         assert bits(read_checkpoint(place, shapes(state)).state) == bits(state)
 
     @pytest.mark.xfail(strict=True, reason="np.ascontiguousarray makes a scalar one-dimensional")
-    @pytest.mark.parametrize("scalar", [jnp.int32(-7), jnp.float32(0.1), jnp.bool_(True)])
+    @pytest.mark.parametrize("scalar", [np.int32(-7), np.float32(0.1)])
     def test_scalars(self, tmp_path, scalar):
         place = write_checkpoint(tmp_path, 0, [scalar], {})
         assert bits(read_checkpoint(place, [scalar]).state) == bits([scalar])

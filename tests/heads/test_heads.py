@@ -5,13 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import oracle
 from munchausen.backup import Regulariser, backup
 from munchausen.heads import Categorical, Expected, ImplicitQuantile, Quantile
 from munchausen.heads.categorical import project
 from munchausen.heads.quantile import quantile_loss
 from munchausen.networks import TORSOS, make_network
-
-import oracle
 
 CATEGORICAL = Categorical(atoms=201, v_min=-20.0, v_max=20.0)
 HEADS = {
@@ -132,23 +131,19 @@ def test_implicit_draws_are_independent(key, monkeypatch):
     batch = 256
     observations = jnp.zeros((batch, 4))
     ones = jnp.ones(batch)
-    transitions = Transitions(
-        observations, jnp.zeros(batch, jnp.int32), ones, ones, observations
-    )
+    transitions = Transitions(observations, jnp.zeros(batch, jnp.int32), ones, ones, observations)
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
     learner.targets(implicit_network(key), regulariser, transitions, key)
     assert [d.shape for d in drawn] == [(batch, 32)] * 3
     for i in range(3):
-        assert 0.0 <= drawn[i].min()
+        assert drawn[i].min() >= 0.0
         assert drawn[i].max() <= 1.0
         for j in range(i):
             assert np.isin(drawn[i], drawn[j]).mean() < 0.01  # float32 has few values
             correlation = np.corrcoef(drawn[i].ravel(), drawn[j].ravel())[0, 1]
             assert abs(correlation) < 0.05
     # The loss draws its own, too.
-    learner.step(
-        learner.init(key), transitions, jnp.zeros((batch, 32)), None, jax.random.key(1)
-    )
+    learner.step(learner.init(key), transitions, jnp.zeros((batch, 32)), None, jax.random.key(1))
     assert drawn[3].shape == (batch, 5)
 
 

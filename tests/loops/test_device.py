@@ -64,8 +64,12 @@ def test_every_agent_runs_and_is_reproducible(agent):
     assert (chunk.entropy >= 0).all()
     assert not same_bits(before.lane.learner.online, after.lane.learner.online)
     assert len(chunk.episodes[0].returns) > 0
-    again, _ = run(make_loop(agent))
+    again, _ = run(loop)
     assert same_bits(after, again)
+
+
+def test_a_fresh_program_is_the_same_bits():
+    assert same_bits(run(make_loop())[0], run(make_loop())[0])
 
 
 def test_another_seed_is_another_run():
@@ -102,7 +106,7 @@ def test_schedule_of_algorithm_1():
 
 
 def test_many_environments_keep_the_ratio_of_updates_and_copies():
-    for envs in (1, 2, 4, 8, 16):
+    for envs in (2, 16):
         loop = make_loop(envs=envs)
         state, report = loop.advance(loop.init(), 0, 320)
         assert report().loss.shape[1] == (320 - 64) // 4
@@ -139,7 +143,7 @@ def test_agents_that_differ_in_the_regulariser_share_a_program():
         LaneSpec(name, 0, Regulariser(c.alpha, c.tau, c.clip_min)) for name, c in configs.items()
     ]
     loop = make_loop("adam-dqn", lanes=lanes)
-    state, report = loop.advance(loop.init(), 0, 160)
+    _, report = loop.advance(loop.init(), 0, 160)
     shared = report()
     # Two programs in all: one for the warm-up, one for learning.
     assert len(loop._programs) == 2

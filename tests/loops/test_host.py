@@ -76,7 +76,7 @@ def test_truncation_keeps_the_final_frame():
     assert ring.head == 404 + 2
 
 
-def test_resume_cuts_running_episodes(tmp_path):
+def test_resume_cuts_running_episodes():
     loop = make_loop()
     state, _ = loop.advance(loop.init(), 0, 200)
     rows = np.asarray(state.lane.ring.head)

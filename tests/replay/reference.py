@@ -132,6 +132,11 @@ class Case(NamedTuple):
     frame_shape: tuple[int, ...]
     truncates: bool = True
 
+    @property
+    def batch(self) -> int:
+        """One size for all batches of transitions: as many as the ring has slots."""
+        return ROWS * self.envs
+
 
 _FRAMES = itertools.cycle([(2,), (2, 3), (2, 1, 3)])
 CASES = [
@@ -172,9 +177,10 @@ class Moment(NamedTuple):
         }
 
 
-_append = jax.jit(replay.append, static_argnames="truncates")
-_cut_episodes = jax.jit(replay.cut_episodes)
-_gather = jax.jit(replay.gather, static_argnames=("n_step", "stack", "discount"))
+make_ring = jax.jit(replay.make_ring, static_argnames="capacity")
+append = jax.jit(replay.append, static_argnames="truncates")
+cut_episodes = jax.jit(replay.cut_episodes)
+gather = jax.jit(replay.gather, static_argnames=("n_step", "stack", "discount"))
 
 
 def play(
@@ -200,7 +206,7 @@ def play(
     frames = new_frames()
     streams = [Stream(frame) for frame in frames]
     # A capacity that the environments do not divide: the rest is left out.
-    ring = replay.make_ring(jnp.asarray(np.stack(frames)), ROWS * case.envs + case.envs - 1)
+    ring = make_ring(np.stack(frames), capacity=case.batch + case.envs - 1)
     nothing_cut = jnp.zeros(case.envs, bool)
     yield Moment(ring, nothing_cut, streams)
 
@@ -214,7 +220,7 @@ def play(
             for env, stream in enumerate(streams):
                 stream.end("truncated", frames[env])
                 left[env], endings[env] = next(plans[env])
-            ring = _cut_episodes(ring, np.stack(frames))
+            ring = cut_episodes(ring, np.stack(frames))
             yield Moment(ring, nothing_cut, streams)
 
         actions = np.arange(case.envs, dtype=np.int32) + tick * case.envs
@@ -234,7 +240,7 @@ def play(
                 left[env], endings[env] = next(plans[env])
             stream.step(actions[env], reward[env], ending, outcomes[env], frames[env])
         outcome = Outcome(reward, terminated, truncated, np.stack(frames), np.stack(outcomes))
-        ring, cut = _append(ring, actions, outcome, truncates=case.truncates)
+        ring, cut = append(ring, actions, outcome, truncates=case.truncates)
         yield Moment(ring, cut, streams)
 
 
@@ -243,7 +249,7 @@ def assert_gathers(
 ) -> None:
     """That the transitions of these rows are those wanted; None is not looked at."""
     arguments = {"n_step": case.n_step, "stack": case.stack, "discount": DISCOUNT}
-    batch = _gather(ring, row.astype(np.int32), env.astype(np.int32), **arguments)
+    batch = gather(ring, row.astype(np.int32), env.astype(np.int32), **arguments)
     batch = batch._replace(
         observation_tm1=np.asarray(batch.observation_tm1),
         observation_t=np.asarray(batch.observation_t),

@@ -140,9 +140,7 @@ def make_optimizer(config: AgentConfig) -> optax.GradientTransformation:
     )
 
 
-def update_metrics(
-    out: Loss, actions: Int[Array, " B"], regulariser: Regulariser
-) -> UpdateMetrics:
+def update_metrics(out: Loss, actions: Int[Array, " B"], regulariser: Regulariser) -> UpdateMetrics:
     """Kept apart from the gradient step, so that a loop can make them for many updates at
     once: a dozen tiny kernels a step would cost a GPU as much as the step itself."""
     loss, q = out

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 

@@ -64,7 +64,7 @@ def _on_device(
         zeros = jnp.zeros(episodes)
 
         def running(carry):
-            _, _, alive, _, length, t = carry
+            alive, t = carry[2], carry[5]
             return jnp.any(alive) & (t < CAP_STEPS)
 
         def tick(carry):

@@ -47,9 +47,9 @@ class Settings:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> "Settings":
-        config = AgentConfig(
-            **{k: float(v) if k in _FLOATS else v for k, v in data["config"].items()}
-        )
+        values: dict[str, Any] = {
+            k: float(v) if k in _FLOATS else v for k, v in data["config"].items()
+        }
         lanes = tuple(
             LaneSpec(
                 lane["agent"],
@@ -61,7 +61,7 @@ class Settings:
         return Settings(
             data["env"],
             lanes,
-            config,
+            AgentConfig(**values),
             data["steps"],
             data["iteration_steps"],
             data["checkpoint_seconds"],

@@ -185,7 +185,12 @@ class Training:
             old = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
         except ValueError:  # not the main thread: signals are somebody else's
             return lambda: None
-        return lambda: [signal.signal(s, h) for s, h in old.items()] and None
+
+        def restore() -> None:
+            for number, handler in old.items():
+                signal.signal(number, handler)
+
+        return restore
 
 
 class _Speed:

@@ -29,8 +29,15 @@ class Loss(NamedTuple):
 
 @runtime_checkable
 class Head(Protocol):
-    cosines: int | None  # size of the implicit-quantile embedding, None for the others
-    draws: bool  # whether its estimates depend on a random key
+    @property
+    def cosines(self) -> int | None:
+        """Size of the implicit-quantile embedding; None for the others."""
+        ...
+
+    @property
+    def draws(self) -> bool:
+        """Whether its estimates depend on a random key."""
+        ...
 
     def outputs(self, actions: int) -> int:
         """How many units the network's last layer needs."""

@@ -95,9 +95,7 @@ class DeviceLoop:
     def close(self) -> None:
         pass
 
-    def advance(
-        self, state: State, t: int, steps: int
-    ) -> tuple[State, Callable[[], Chunk]]:
+    def advance(self, state: State, t: int, steps: int) -> tuple[State, Callable[[], Chunk]]:
         group = self.config.group_steps
         groups = steps // group
         # A group learns if it ends after the warm-up.
@@ -128,9 +126,9 @@ class DeviceLoop:
         """The whole program. A single lane loses its axis at the door and gets it back."""
         tick, teach, copy_target = self._tick, self.steps.learn, self.steps.copy_target
         if self.width > 1:
-            tick, teach, copy_target = (
-                jax.vmap(f, in_axes=(0, None)) for f in (tick, teach, copy_target)
-            )
+            tick = jax.vmap(tick, in_axes=(0, None))
+            teach = jax.vmap(teach, in_axes=(0, None))
+            copy_target = jax.vmap(copy_target, in_axes=(0, None))
         else:
             state = drop_axis(state)
 

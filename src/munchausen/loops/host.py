@@ -66,14 +66,14 @@ class HostLoop:
     def snapshot(self, state: HostState) -> HostState:
         return state
 
-    def restore(self, state: HostState) -> HostState:
+    def restore(self, snapshot: HostState) -> HostState:
         """Emulators cannot be restored: their running episodes are cut here. The last stored
         row becomes each cut episode's final frame, and new episodes begin."""
-        rows = int(jnp.max(state.lane.ring.head))
+        rows = int(jnp.max(snapshot.lane.ring.head))
         frames = self._by_lane(self.envs.reset(self._env_seeds(start=rows)))
-        lane = jax.jit(jax.vmap(self.steps.begin_again))(state.lane, jnp.asarray(frames))
-        zeros = np.zeros_like(state.episode_return)
-        return HostState(lane, zeros, np.zeros_like(state.episode_length))
+        lane = jax.jit(jax.vmap(self.steps.begin_again))(snapshot.lane, jnp.asarray(frames))
+        zeros = np.zeros(snapshot.episode_return.shape, np.float32)
+        return HostState(lane, zeros, zeros.astype(np.int32))
 
     def close(self) -> None:
         self.envs.close()
@@ -93,9 +93,7 @@ class HostLoop:
                 last = tick == config.ticks_per_group - 1
                 if last and t > config.warmup_steps:
                     # Dispatched, not awaited: it runs while the environments step.
-                    lane, metrics = self._learn(
-                        lane, jnp.int32(t - config.group_steps)
-                    )
+                    lane, metrics = self._learn(lane, jnp.int32(t - config.group_steps))
                     learned.append(metrics)
                     period = config.target_period_steps
                     if t // period != (t - config.group_steps) // period:
@@ -122,13 +120,10 @@ class HostLoop:
         ]
 
     def _outcome(self, step: HostSteps) -> Outcome:
+        arrays: Any = jax.tree.map(self._by_lane, step)
         return Outcome(
-            reward=self._by_lane(step.reward),
-            terminated=self._by_lane(step.terminated),
-            truncated=self._by_lane(step.truncated),
-            frame=self._by_lane(step.frame),
-            final_frame=self._by_lane(step.final_frame),
-        )  # type: ignore[arg-type]
+            arrays.reward, arrays.terminated, arrays.truncated, arrays.frame, arrays.final_frame
+        )
 
     def _by_lane(self, x: np.ndarray) -> np.ndarray:
         return x.reshape(len(self.lanes), self.config.envs, *x.shape[1:])

@@ -1,0 +1,87 @@
+"""Layers against JAX's own, shapes of the paper's networks, initialisers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from munchausen.networks import TORSOS, make_network
+from munchausen.networks.layers import INITIALISERS, Convolution
+
+
+@pytest.mark.parametrize("padding", ("SAME", "VALID"))
+@pytest.mark.parametrize("kernel", (1, 2, 3, 4))
+@pytest.mark.parametrize("dtype", ("float32", "bool"))
+def test_matrix_product_is_the_convolution(padding, kernel, dtype, key):
+    layer = Convolution(
+        3, 5, kernel, stride=1, padding=padding, initialiser="glorot_uniform", key=key
+    )
+    x = (jax.random.uniform(key, (7, 8, 3)) > 0.5).astype(dtype)
+    np.testing.assert_allclose(layer(x), layer._as_convolution(x) + layer.bias, atol=1e-5)
+
+
+def build(torso, shape, outputs=4, cosines=None, initialiser="glorot_uniform"):
+    return make_network(
+        TORSOS[torso],
+        shape,
+        outputs,
+        scale=1.0,
+        cosines=cosines,
+        initialiser=initialiser,
+        key=jax.random.key(0),
+    )
+
+
+def test_nature_network_has_the_papers_shapes():
+    network = build("nature", (84, 84, 4), outputs=18)
+    assert [layer.weight.shape for layer in network.encoder] == [
+        (8, 8, 4, 32),
+        (4, 4, 32, 64),
+        (3, 3, 64, 64),
+    ]
+    assert network.hidden[0].weight.shape == (7744, 512)  # 11·11·64, with SAME padding
+    assert network.output.weight.shape == (512, 18)
+    count = sum(x.size for x in jax.tree.leaves(network))
+    assert count == 8224 + 32832 + 36928 + 3965440 + 9234
+
+
+@pytest.mark.parametrize(
+    ("torso", "features"), [("minatar", 8 * 8 * 16), ("minatar-linear", 10 * 10 * 16)]
+)
+def test_minatar_networks(torso, features):
+    network = build(torso, (10, 10, 4))
+    assert network.features(jnp.zeros((10, 10, 4), bool)).shape == (features,)
+    assert network(jnp.zeros((10, 10, 4), bool)).shape == (4,)
+
+
+def test_implicit_embedding_is_before_the_hidden_layer():
+    network = build("minatar", (10, 10, 4), cosines=64)
+    assert network.embedding.weight.shape == (64, 1024)
+    z = network.at_fractions(jnp.ones((10, 10, 4), bool), jnp.linspace(0, 1, 5))
+    assert z.shape == (5, 4)
+
+
+def test_observations_are_scaled():
+    x = jax.random.uniform(jax.random.key(1), (6,))
+    scaled = make_network(
+        TORSOS["mlp-small"],
+        (6,),
+        2,
+        scale=1 / 255,
+        cosines=None,
+        initialiser="glorot_uniform",
+        key=jax.random.key(0),
+    )
+    np.testing.assert_allclose(scaled(255 * x), build("mlp-small", (6,), outputs=2)(x), rtol=1e-5)
+
+
+def test_initialisers_have_the_papers_bounds(key):
+    glorot = INITIALISERS["glorot_uniform"](key, (300, 100))
+    assert 0.98 * np.sqrt(6 / 400) < jnp.max(jnp.abs(glorot)) <= np.sqrt(6 / 400)
+    # Variance scaling 1/√3, fan-in, uniform: bound √(3 · (1/√3) / fan-in).
+    fan_in = INITIALISERS["fan_in_uniform"](key, (300, 100))
+    bound = np.sqrt(3 / np.sqrt(3) / 300)
+    assert 0.98 * bound < jnp.max(jnp.abs(fan_in)) <= bound
+    network = build("minatar", (10, 10, 4))
+    for layer in (*network.encoder, *network.hidden, network.output):
+        assert not layer.bias.any()
