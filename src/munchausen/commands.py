@@ -1,6 +1,7 @@
 """What each command does and prints. Bad input raises `UserError` before anything is written."""
 
 import json
+import os
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -76,7 +77,7 @@ def train(
         opened.write_result({"status": "diverged", "error": str(error)})
         raise TrainingDiverged(f"{error}. The last good checkpoint is kept in {out}") from None
     except Interrupted:
-        say(f"to go on: munchausen train --resume --out {out}")
+        say(f"to go on: {_program()} train --resume --out {out}")
         raise
     finally:
         training.close()
@@ -174,9 +175,9 @@ def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
     say("score: mean return of the last 100 training episodes")
     say(f"curve: {out / CURVE}")
     say(f"speed: {speed:,.0f} steps/s" if speed else "speed: nothing was left to do")
-    say(f"next:  munchausen evaluate {out}")
+    say(f"next:  {_program()} evaluate {out}")
     other = "adam-dqn" if agents[0] != "adam-dqn" else "m-dqn"
-    say(f"       munchausen train {other} --env {settings.env}     to compare")
+    say(f"       {_program()} train {other} --env {settings.env}     to compare")
     if as_json:
         print(json.dumps(result))
 
@@ -282,6 +283,11 @@ def _table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
     for line in cells:
         print("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip())
+
+
+def _program() -> str:
+    """How this program was called, so that the next line can be copied as it stands."""
+    return "uv run munchausen" if "UV_RUN_RECURSION_DEPTH" in os.environ else "munchausen"
 
 
 def _speaker(as_json: bool) -> Any:

@@ -114,11 +114,11 @@ class Stream:
 
         - the newest `n_step` rows (the current frame's among them), although their outcome is
           known where an episode has just ended;
-        - once the ring is full its `stack` - 1 oldest rows, although they are whole where an
-          episode began among them.
+        - the `stack` - 1 rows behind the write head, full or about to be, although they are
+          whole where an episode began among them.
         """
         oldest = self.head - ROWS + 1
-        first = oldest + stack - 1 if oldest >= 0 else 0
+        first = max(oldest + stack - 1, 0)
         whole = self.whole(n_step, stack)
         return {row: x for row, x in whole.items() if first <= row <= self.head - n_step}
 

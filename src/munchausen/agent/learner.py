@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from munchausen.agent.config import AgentConfig
 from munchausen.backup import Regulariser, backup
 from munchausen.heads import Head, Loss
+from munchausen.heads.base import of_action
 from munchausen.networks import TORSOS, Network, make_network
 from munchausen.operators import policy, scaled_log_policy
 from munchausen.replay import Transitions
@@ -151,5 +152,5 @@ def update_metrics(out: Loss, actions: Int[Array, " B"], regulariser: Regularise
     best = jnp.max(q, axis=-1)
     others = jnp.where(jax.nn.one_hot(jnp.argmax(q, axis=-1), q.shape[-1]) > 0, -jnp.inf, q)
     gap = best - jnp.max(others, axis=-1) if q.shape[-1] > 1 else jnp.zeros_like(best)
-    taken = jax.vmap(lambda q, a: q[a])(q, actions)
+    taken = jax.vmap(of_action)(q, actions)
     return UpdateMetrics(jnp.mean(loss), jnp.mean(taken), jnp.mean(gap), jnp.mean(entropy))

@@ -125,7 +125,7 @@ SUITES: dict[str, dict[str, Any]] = {
         "target_period_steps": 1_000,
         "stack": 1,
         "clip_rewards": False,
-        "envs": 40,
+        "envs": 100,
         "v_min": -100.0,
         "v_max": 100.0,
         "fractions": 32,

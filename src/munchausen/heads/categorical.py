@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from munchausen.backup import Backup
-from munchausen.heads.base import Estimate, Loss
+from munchausen.heads.base import Estimate, Loss, of_action
 from munchausen.networks import Network
 
 
@@ -58,7 +58,7 @@ class Categorical:
     ) -> Loss:
         del key
         logits = self._logits(network, observations)
-        log_p = jax.nn.log_softmax(jax.vmap(lambda x, a: x[a])(logits, actions), axis=-1)
+        log_p = jax.nn.log_softmax(jax.vmap(of_action)(logits.mT, actions), axis=-1)
         q = jax.nn.softmax(logits, axis=-1) @ self.support
         return Loss(-jnp.sum(targets * log_p, axis=-1), q)
 

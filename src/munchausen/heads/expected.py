@@ -7,7 +7,7 @@ import jax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from munchausen.backup import Backup
-from munchausen.heads.base import Estimate, Loss, huber
+from munchausen.heads.base import Estimate, Loss, huber, of_action
 from munchausen.networks import Network
 
 
@@ -46,5 +46,5 @@ class Expected:
     ) -> Loss:
         del key
         q = jax.vmap(network)(observations)
-        error = targets - jax.vmap(lambda q, a: q[a])(q, actions)
+        error = targets - jax.vmap(of_action)(q, actions)
         return Loss(huber(error) if self.loss_function == "huber" else error**2, q)

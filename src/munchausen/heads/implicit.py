@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from munchausen.backup import Backup
-from munchausen.heads.base import Estimate, Loss
+from munchausen.heads.base import Estimate, Loss, of_action
 from munchausen.heads.quantile import quantile_loss
 from munchausen.networks import Network
 
@@ -61,7 +61,7 @@ class ImplicitQuantile:
     ) -> Loss:
         fractions = draw_fractions(key, len(observations), self.fractions)
         z = jax.vmap(network.at_fractions)(observations, fractions)
-        taken = jax.vmap(lambda z, a: z[:, a])(z, actions)
+        taken = jax.vmap(of_action)(z, actions)
         losses = jax.vmap(quantile_loss, in_axes=(0, 0, 0, None))(
             taken, fractions, targets, self.kappa
         )

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from munchausen.backup import Backup
-from munchausen.heads.base import Estimate, Loss, huber
+from munchausen.heads.base import Estimate, Loss, huber, of_action
 from munchausen.networks import Network
 
 
@@ -48,7 +48,7 @@ class Quantile:
         del key
         z = self._quantiles(network, observations)
         midpoints = (jnp.arange(self.quantiles) + 0.5) / self.quantiles
-        taken = jax.vmap(lambda z, a: z[:, a])(z, actions)
+        taken = jax.vmap(of_action)(z, actions)
         losses = jax.vmap(quantile_loss, in_axes=(0, None, 0, None))(
             taken, midpoints, targets, self.kappa
         )

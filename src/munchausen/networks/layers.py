@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, PRNGKeyArray
 
 InitialiserName = Literal["glorot_uniform", "fan_in_uniform"]
 Padding = Literal["SAME", "VALID"]
@@ -63,15 +63,13 @@ class Convolution(eqx.Module):
         self.stride = stride
         self.padding = padding
 
-    def __call__(self, x: Shaped[Array, "H W I"]) -> Float[Array, "h w O"]:
-        """`x` may be of any type (frames of a byte a cell): it becomes float at the product,
-        so that the nine times larger patches are moved as bytes."""
+    def __call__(self, x: Float[Array, "H W I"]) -> Float[Array, "h w O"]:
         product = self._as_matrix_product if self.stride == 1 else self._as_convolution
         return product(x) + self.bias
 
     def _as_convolution(self, x: Array) -> Array:
         return jax.lax.conv_general_dilated(
-            x[None].astype(self.weight.dtype),
+            x[None],
             self.weight,
             window_strides=(self.stride, self.stride),
             padding=self.padding,
@@ -87,4 +85,4 @@ class Convolution(eqx.Module):
         shifted = [x[i : i + height, j : j + width] for i in range(kernel) for j in range(kernel)]
         patches = jnp.concatenate(shifted, axis=-1)
         weight = self.weight.reshape(kernel * kernel * inputs, outputs)
-        return patches.astype(weight.dtype) @ weight
+        return patches @ weight

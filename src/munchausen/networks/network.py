@@ -67,11 +67,11 @@ class Network(eqx.Module):
     scale: float = eqx.field(static=True)  # what observations are multiplied by
 
     def features(self, observation: Shaped[Array, "..."]) -> Float[Array, " F"]:
-        x = observation
+        x = observation.astype(jnp.float32)
         if self.scale != 1.0:
-            x = x.astype(jnp.float32) * self.scale
+            x = x * self.scale
         if isinstance(self.encoder[0], Dense):
-            x = x.astype(jnp.float32).reshape(-1)
+            x = x.reshape(-1)
         for layer in self.encoder:
             x = jax.nn.relu(layer(x))
         return x.reshape(-1)

@@ -59,13 +59,19 @@ def sample_prioritised(
 ) -> tuple[Int[Array, " B"], Int[Array, " B"], Float[Array, " B"]]:
     """Rows, environments and importance weights; one draw from each of `batch` equal shares
     of the total priority (Dopamine's stratified sampling)."""
-    running = jnp.cumsum(jnp.sum(priorities.values, axis=1))
+    sums = jnp.sum(priorities.values, axis=1)
+    ends = jnp.cumsum(sums)
+    # Compilers sum in tiles, so a running sum may rise where nothing was added: only where
+    # there is something does it count.
+    running = jnp.where(sums > 0, ends, 0.0)
+    total = jnp.broadcast_to(jnp.max(running), (batch,))
     shares = (jnp.arange(batch) + jax.random.uniform(key, (batch,))) / batch
-    mass = _below(shares * running[-1], jnp.broadcast_to(running[-1], shares.shape))
+    mass = _below(shares * total, total)
     block = jnp.argmax(running > mass[:, None], axis=1)
-    within = jnp.cumsum(priorities.values[block], axis=1)
-    start = jnp.where(block > 0, running[block - 1], 0.0)
-    mass = _below(mass - start, within[:, -1])
+    inside = priorities.values[block]
+    within = jnp.where(inside > 0, jnp.cumsum(inside, axis=1), 0.0)
+    start = jnp.where(block > 0, ends[block - 1], 0.0)
+    mass = _below(mass - start, jnp.max(within, axis=1))
     offset = jnp.argmax(within > mass[:, None], axis=1)
 
     index = block * priorities.values.shape[1] + offset

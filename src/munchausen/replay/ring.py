@@ -103,7 +103,7 @@ def append(
     slot = head % ring.rows
     frames = frames.at[slot, env].set(outcome.frame)
     kinds = kinds.at[slot, env].set(CONTINUES)
-    return ring._replace(frames=frames, kinds=kinds, head=head), cut
+    return ring._replace(frames=frames, kinds=kinds, head=head), cut & truncates
 
 
 def cut_episodes(ring: Ring, first_frames: Shaped[Array, "E *frame"]) -> Ring:
@@ -151,7 +151,7 @@ def eligible_rows(
     """First eligible row of each environment and how many there are: those whose n-step
     outcome is already in the ring and whose stack is still in it."""
     oldest = head - rows + 1
-    first = jnp.where(oldest >= 0, oldest + stack - 1, 0)
+    first = jnp.maximum(oldest + stack - 1, 0)
     return first, jnp.maximum(head - n_step + 1 - first, 0)
 
 
