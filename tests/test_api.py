@@ -165,19 +165,16 @@ class TestLearn:
             cartpole.learn(4, out=tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
-    @pytest.mark.xfail(strict=True, reason="the second learn leaves config.json as it was")
     def test_twice_with_a_folder(self, tmp_path):
         agent = Agent("m-dqn", **CARTPOLE).learn(8, out=tmp_path / "run").learn(8)
         close(agent)
         assert json.loads((tmp_path / "run" / "config.json").read_text())["steps"] == 16
 
-    @pytest.mark.xfail(strict=True, reason="the lock is held until the agent is collected")
     def test_a_folder_is_free_after_learning(self, breakout):
         """To resume it from the command line while the notebook that began it is open."""
         _, out = breakout
         folder.reopen(out, folder.load_settings(out)).close()
 
-    @pytest.mark.xfail(strict=True, reason="accepted: it learns nothing")
     @pytest.mark.parametrize("steps", [0, -8])
     def test_no_steps(self, steps):
         with pytest.raises(UserError, match="steps"):
@@ -290,7 +287,6 @@ class TestDamage:
             *(
                 pytest.param(
                     *change,
-                    marks=pytest.mark.xfail(strict=True, reason="the hash leaves it out"),
                 )
                 for change in (
                     (b'"lane":"0"', b'"lane":"7"'),

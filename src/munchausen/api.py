@@ -14,7 +14,7 @@ from munchausen.agent.actor import act
 from munchausen.envs import DEFAULT_ENVIRONMENT
 from munchausen.errors import UserError
 from munchausen.experiment.evaluation import evaluate
-from munchausen.experiment.folder import create
+from munchausen.experiment.folder import create, reopen
 from munchausen.experiment.policy import (
     Policy,
     environment_spec,
@@ -22,7 +22,7 @@ from munchausen.experiment.policy import (
     load_run,
     save_policy,
 )
-from munchausen.experiment.settings import make_settings
+from munchausen.experiment.settings import make_settings, round_up
 from munchausen.experiment.training import Training
 from munchausen.progress import show_progress
 
@@ -44,6 +44,7 @@ class Agent:
         self._settings = make_settings([agent], env, seeds=[seed], changes=changes)
         self._training: Training | None = None
         self._loaded: Policy | None = None
+        self._out: Path | None = None
         self._spec = environment_spec(self._settings)
         self._draws = 0
 
@@ -71,21 +72,30 @@ class Agent:
                 "a loaded agent holds its policy, not its replay or optimiser; "
                 "to train on, resume its run: munchausen train --resume --out RUN"
             )
-        group = self.config.group_steps
-        steps = -(-steps // group) * group
+        if steps < 1:
+            raise UserError(f"steps must be at least 1, not {steps}")
+        if self._training is not None and out is not None:
+            raise UserError("`out` is chosen at the first call of `learn`")
+        done = self._training.step if self._training else 0
+        total = done + round_up(steps, self.config.group_steps)
+        self._settings = replace(self._settings, steps=total)
         if self._training is None:
-            self._settings = replace(self._settings, steps=steps)
-            folder = create(Path(out), self._settings) if out is not None else None
+            self._out = Path(out) if out is not None else None
+            folder = create(self._out, self._settings) if self._out else None
             self._training = Training(self._settings, folder)
             self._training.start()
         else:
-            if out is not None:
-                raise UserError("`out` is chosen at the first call of `learn`")
-            self._settings = replace(self._settings, steps=self._training.step + steps)
             self._training.settings = self._settings
+            if self._out is not None:
+                folder = reopen(self._out, self._settings)
+                folder.note_start(self._settings)
+                self._training.attach(folder)
         name = f"{self._settings.lanes[0].agent} on {self._settings.env}"
-        with show_progress(name) if progress else nullcontext(lambda _: None) as watch:
-            self._training.run(watch)
+        try:
+            with show_progress(name) if progress else nullcontext(lambda _: None) as watch:
+                self._training.run(watch)
+        finally:
+            self._training.detach()
         return self
 
     def predict(self, observation: Any, *, epsilon: float = 0.0) -> Any:
@@ -140,6 +150,7 @@ class Agent:
         agent._settings = policy.settings
         agent._training = None
         agent._loaded = policy
+        agent._out = None
         agent._spec = environment_spec(policy.settings)
         agent._draws = 0
         return agent

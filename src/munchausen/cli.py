@@ -151,13 +151,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = make_parser()
-    # argparse takes '-inf' for a flag.
+    # argparse takes '-inf' and '-1e-3' for flags.
     joined: list[str] = []
     for argument in arguments:
-        if argument.lower() in ("-inf", "-infinity") and joined and joined[-1].startswith("--"):
+        if argument.startswith("-") and _is_number(argument) and joined:
             joined[-1] += "=" + argument
         else:
             joined.append(argument)
+    if not joined:
+        raise UserError("give a command: train, evaluate, agents or envs; see munchausen --help")
     options, rest = parser.parse_known_args(joined)
     if rest:
         flag = rest[0].split("=")[0]
@@ -188,12 +190,20 @@ def _number(name: str, value: str | None, low: int) -> int | None:
     return number
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _seconds(value: str | None) -> float | None:
     if value is None:
         return None
     seconds = parse_value("checkpoint_seconds", float, value)
-    if not seconds >= 0:
-        raise UserError(f"checkpoint_seconds must be at least 0, not {value}")
+    if not 0 <= seconds < float("inf"):
+        raise UserError(f"checkpoint_seconds must be a number of at least 0, not {value}")
     return seconds
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ from munchausen.agent import AGENTS, DEFAULT_AGENT, DESCRIPTIONS, resolve
 from munchausen.envs import DEFAULT_ENVIRONMENT, LISTINGS, find
 from munchausen.errors import TrainingDiverged, UserError
 from munchausen.experiment import folder as run_folder
+from munchausen.experiment.checkpoint import list_checkpoints
 from munchausen.experiment.evaluation import evaluate as play
-from munchausen.experiment.policy import environment_spec, load_policy, load_run
+from munchausen.experiment.policy import load_policy, load_run, network_template
 from munchausen.experiment.records import read_records
 from munchausen.experiment.settings import Settings, make_settings
 from munchausen.experiment.training import Interrupted, Training
-from munchausen.figures.learning_curve import curves, save_learning_curve, sparkline
+from munchausen.figures.learning_curve import curves, save_learning_curve, seed_mean, sparkline
 from munchausen.metrics.reference import RANDOM, published
 from munchausen.progress import show_progress
 
@@ -56,26 +57,30 @@ def train(
         settings = _fresh(asked, changes)
         out = out or run_folder.default_path(settings)
         run_folder.check_free(out)
-    environment_spec(settings)  # a missing extra or continuous actions: before anything is written
+    # A missing extra, continuous actions, a network that does not fit: before anything is written.
+    network_template(settings)
     opened = run_folder.reopen(out, settings) if resume else run_folder.create(out, settings)
     say = _speaker(as_json)
     names = "+".join(dict.fromkeys(lane.agent for lane in settings.lanes))
     count = len(settings.lanes)
-    say(f"{names} on {settings.env}, {settings.steps:,} steps{f', {count} lanes' * (count > 1)}")
-    say(f"run: {out}")
     training = Training(settings, opened)
     try:
         training.start()
         if training.step > settings.steps:
             raise UserError(f"{out} is at step {training.step:,} already; ask for more --steps")
-        if training.step:
-            say(f"resumed at step {training.step:,}")
+        if resume:
+            opened.note_start(settings)
+        lanes = f", {count} lanes" if count > 1 else ""
+        say(f"{names} on {settings.env}, {settings.steps:,} steps{lanes}")
+        say(f"run: {out}" + (f", resumed at step {training.step:,}" if training.step else ""))
         with show_progress(names) as watch:
             training.run(watch)
         _finish(training, out, say, as_json)
     except TrainingDiverged as error:
         opened.write_result({"status": "diverged", "error": str(error)})
-        raise TrainingDiverged(f"{error}. The last good checkpoint is kept in {out}") from None
+        kept = list_checkpoints(out)
+        where = f"the last good checkpoint is {kept[-1]}" if kept else "there was no checkpoint yet"
+        raise TrainingDiverged(f"{error}; {where}") from None
     except Interrupted:
         say(f"to go on: {_program()} train --resume --out {out}")
         raise
@@ -101,33 +106,17 @@ def _fresh(asked: dict[str, Any], changes: dict[str, Any]) -> Settings:
 
 def _resumed(saved: Settings, asked: dict[str, Any], changes: dict[str, Any]) -> Settings:
     """The run's settings with what was asked for on top; `folder.reopen` refuses differences."""
-    settings = saved
-    agents = list(dict.fromkeys(lane.agent for lane in saved.lanes))
-    seeds = sorted({lane.seed for lane in saved.lanes})
-    if any(asked[k] is not None for k in ("agent", "env", "seed", "seeds", "iteration_steps")):
-        filled = {
-            "agent": ",".join(agents),
-            "env": saved.env,
-            "steps": saved.steps,
-            "seed": seeds[0],
-            "seeds": len(seeds),
-            "iteration_steps": saved.iteration_steps,
-            "checkpoint_seconds": saved.checkpoint_seconds,
-        }
-        filled |= {k: v for k, v in asked.items() if v is not None}
-        # Fields the run changed stay changed unless they were asked for anew.
-        presets = asdict(resolve(agents[0], saved.listing.suite))
-        own = {k: v for k, v in asdict(saved.config).items() if v != presets[k]}
-        settings = _fresh(filled, own | changes)
-    elif changes:
-        from munchausen.agent import override
-
-        settings = replace(saved, config=override(saved.config, changes))
-    if asked["steps"] is not None:
-        settings = replace(settings, steps=asked["steps"])
-    if asked["checkpoint_seconds"] is not None:
-        settings = replace(settings, checkpoint_seconds=asked["checkpoint_seconds"])
-    return settings
+    own = {
+        "agent": ",".join(dict.fromkeys(lane.agent for lane in saved.lanes)),
+        "env": saved.env,
+        "steps": saved.steps,
+        "seed": saved.lanes[0].seed,
+        "seeds": len({lane.seed for lane in saved.lanes}),
+        "iteration_steps": saved.iteration_steps,
+        "checkpoint_seconds": saved.checkpoint_seconds,
+    }
+    asked = own | {k: v for k, v in asked.items() if v is not None}
+    return _fresh(asked, dict(saved.changes) | changes)
 
 
 def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
@@ -164,7 +153,7 @@ def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
     )
     say("")
     for name, (_, values) in curves(rows, "score_100").items():
-        mean = np.nanmean(values, axis=0) if np.isfinite(values).any() else np.zeros(0)
+        mean = seed_mean(values)
         mine = [s for s, lane in zip(scores, settings.lanes, strict=True) if lane.agent == name]
         mine = [s for s in mine if s is not None]
         text = f"{np.mean(mine):.2f}" if mine else "no episode ended"

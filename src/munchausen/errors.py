@@ -15,14 +15,20 @@ class TrainingDiverged(Exception):
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     """'unknown agent 'mdqn'; did you mean 'm-dqn'?', or the whole list if nothing is near."""
     known = list(known)
-    by_lower = {k.lower(): k for k in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)
-    # Forgotten hyphens and prefixes are the common slips: 'mdqn', 'breakout'.
-    bare = "".join(c for c in name.lower() if c.isalnum())
-    near += [k for k in by_lower if bare and bare in "".join(c for c in k if c.isalnum())]
-    names = list(dict.fromkeys(by_lower[k] for k in near))[:3]
-    if names:
-        return UserError(
-            f"unknown {what} {name!r}; did you mean {' or '.join(repr(n) for n in names)}?"
-        )
+    likeness = {k: _likeness(name, k) for k in known}
+    best = max(likeness.values(), default=0.0)
+    near = sorted((k for k in known if likeness[k] >= max(0.7, best - 0.08)), key=likeness.get)  # type: ignore[arg-type]
+    if near:
+        names = " or ".join(repr(k) for k in near[:-4:-1])
+        return UserError(f"unknown {what} {name!r}; did you mean {names}?")
     return UserError(f"unknown {what} {name!r}; there are: {', '.join(known)}")
+
+
+def _likeness(a: str, b: str) -> float:
+    """From 0 to 1. Case, hyphens and what stands before a slash are the common slips."""
+    pairs = ((a, b), (a.split("/")[-1], b.split("/")[-1]))
+    return max(difflib.SequenceMatcher(None, _bare(x), _bare(y)).ratio() for x, y in pairs)
+
+
+def _bare(text: str) -> str:
+    return "".join(c for c in text.lower() if c.isalnum())

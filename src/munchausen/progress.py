@@ -50,10 +50,11 @@ def _eta(p: Progress) -> str:
 
 
 @contextmanager
-def show_progress(name: str, stream: TextIO = sys.stderr):
-    """Yields the watcher to hand to a training."""
-    if not stream.isatty():
-        yield _plain(stream)
+def show_progress(name: str, stream: TextIO | None = None):
+    """Yields the watcher to hand to a training. On standard error by default."""
+    out = stream or sys.stderr
+    if not out.isatty():
+        yield _plain(out)
         return
     from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn
@@ -67,7 +68,7 @@ def show_progress(name: str, stream: TextIO = sys.stderr):
         TextColumn("{task.fields[speed]}"),
         TextColumn("ETA {task.fields[eta]}"),
     )
-    with Bar(*columns, console=Console(file=stream)) as bar:
+    with Bar(*columns, console=Console(file=out)) as bar:
         task = bar.add_task(name, total=1, score="compiling …", speed="", eta="–")
 
         def watch(p: Progress) -> None:

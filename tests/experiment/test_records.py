@@ -108,7 +108,6 @@ def test_what_json_has_not_is_refused(tmp_path, value):
     assert read_records(tmp_path) == [{"step": 1}]
 
 
-@pytest.mark.xfail(strict=True, reason="truncate() beyond the end pads with zero bytes")
 def test_fewer_rows_than_the_checkpoint_vouches_for(tmp_path):
     size = write(tmp_path, [{"step": 1}])
     with contextlib.suppress(UserError):

@@ -258,17 +258,12 @@ def test_stopped_by_a_signal_inside_an_iteration(tmp_path, two_iterations, monke
     assert_identical(run, uninterrupted)
 
 
-LOST_CHUNK = pytest.mark.xfail(
-    strict=True, reason="a signal after a chunk was dispatched: checkpoint without its account"
-)
-
-
 @pytest.mark.parametrize(
     "step",
     [
-        pytest.param(400, marks=LOST_CHUNK, id="inside the first iteration"),
+        pytest.param(400, id="inside the first iteration"),
         pytest.param(1200, id="at the end of an iteration"),
-        pytest.param(1600, marks=LOST_CHUNK, id="inside the second iteration"),
+        pytest.param(1600, id="inside the second iteration"),
     ],
 )
 def test_a_signal_while_progress_is_shown(tmp_path, two_iterations, step):

@@ -140,13 +140,13 @@ def parse_value(name: str, hint: Any, value: Any) -> Any:
         raise wrong
     if hint is int:
         try:
-            number = float(value.replace("_", "") if isinstance(value, str) else value)
-            whole = int(number)
+            return int(value) if isinstance(value, str) else _whole(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+        try:
+            return _whole(float(value))  # 1e6
         except (TypeError, ValueError, OverflowError):
             raise wrong from None
-        if whole != number:
-            raise wrong
-        return whole
     if hint is float:
         try:
             return float(value)
@@ -157,19 +157,27 @@ def parse_value(name: str, hint: Any, value: Any) -> Any:
     return value
 
 
+def _whole(number: Any) -> int:
+    if int(number) != number:
+        raise ValueError
+    return int(number)
+
+
 def check_range(field: dataclasses.Field, value: Any) -> None:
     low, high = field.metadata["low"], field.metadata["high"]
     if not isinstance(value, int | float):
         return
     below = low is not None and value < low
     above = high is not None and value > high
-    if below or above or math.isnan(value):
+    # Only the clip may be infinite: -inf is no clip.
+    infinite = math.isinf(value) and field.name != "clip_min"
+    if below or above or infinite or math.isnan(value):
         if low is not None and high is not None:
             wanted = f"in [{low:g}, {high:g}]"
         elif low is not None:
             wanted = f"at least {low:g}"
         else:
-            wanted = f"at most {high:g}" if high is not None else "a number"
+            wanted = f"at most {high:g}" if high is not None else "a finite number"
         raise UserError(f"{field.name} must be {wanted}, not {value:g} ({field.metadata['help']})")
 
 
@@ -208,5 +216,3 @@ def _check_together(config: AgentConfig) -> None:
         )
     if c.exploration == "stochastic" and c.tau == 0:
         raise UserError("exploration 'stochastic' draws from softmax(q/τ) and needs --tau above 0")
-    if c.learning_rate == math.inf or c.tau == math.inf:
-        raise UserError("learning_rate and tau must be finite")

@@ -81,5 +81,5 @@ def check_finite(chunk: Chunk, settings: Settings, t: int) -> None:
             raise TrainingDiverged(
                 f"{spec.agent} seed {spec.seed}: the {name} is "
                 f"{getattr(chunk, 'loss' if name == 'loss' else 'q')[lane][first]} at step "
-                f"{step:,}; stopped. Try a lower --learning-rate"
+                f"{step:,}; stopped (a lower --learning-rate may help)"
             )

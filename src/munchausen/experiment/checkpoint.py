@@ -43,7 +43,8 @@ def write_checkpoint(folder: Path, step: int, state: Any, counters: dict[str, An
     parent.mkdir(exist_ok=True)
     place = parent / f"step-{step:012d}"
     writing = parent / f".writing-{step:012d}"
-    shutil.rmtree(writing, ignore_errors=True)
+    for cut in parent.glob(".writing-*"):  # by a kill
+        shutil.rmtree(cut)
     writing.mkdir()
     save_file(flatten(state), writing / "state.safetensors")
     manifest = {
@@ -112,7 +113,7 @@ def flatten(tree: Any) -> dict[str, np.ndarray]:
         array = np.asarray(leaf)
         if array.dtype == bool:
             name, array = name + _BITS, np.packbits(array)
-        arrays[name] = np.ascontiguousarray(array)
+        arrays[name] = np.require(array, requirements="C")
     return arrays
 
 

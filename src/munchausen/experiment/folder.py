@@ -1,7 +1,7 @@
 """A run is a folder.
 
 config.json      the resolved settings
-machine.json     versions and hardware, a line for each time the run was started
+machine.jsonl    versions and hardware, a line for each time the run was started
 records.jsonl    one row an iteration and lane
 checkpoints/     the newest two
 result.json      written at the end
@@ -23,7 +23,7 @@ import jax
 from munchausen.errors import UserError
 from munchausen.experiment.settings import Settings, first_difference
 
-CONFIG, MACHINE, RESULT, LOCK = "config.json", "machine.json", "result.json", "lock"
+CONFIG, MACHINE, RESULT, LOCK = "config.json", "machine.jsonl", "result.json", "lock"
 
 
 class RunFolder:
@@ -35,6 +35,11 @@ class RunFolder:
 
     def close(self) -> None:
         self._lock.close()
+
+    def note_start(self, settings: Settings) -> None:
+        """A resumed run's settings (`steps` may have changed) and the machine it goes on with."""
+        write_json(self.path / CONFIG, settings.to_json())
+        _note_machine(self.path)
 
     def write_result(self, result: dict[str, Any]) -> None:
         write_json(self.path / RESULT, result)
@@ -59,7 +64,9 @@ def check_free(path: Path) -> None:
     if (path / CONFIG).exists():
         _refuse_if_live(path)
         raise UserError(f"{path} already holds a run; add --resume to go on, or name another --out")
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is a file; name a folder as --out")
+    if path.exists() and {p.name for p in path.iterdir()} - {LOCK}:
         raise UserError(f"{path} is not empty; name another --out")
 
 
@@ -83,7 +90,9 @@ def load_settings(path: Path) -> Settings:
         raise UserError(
             f"{path} is no run: it has no {CONFIG}; give the folder a `munchausen train` made"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except NotADirectoryError:
+        raise UserError(f"{path} is a file; give the folder a `munchausen train` made") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path}/{CONFIG} cannot be read: {error}") from error
 
 
@@ -92,11 +101,7 @@ def reopen(path: Path, asked: Settings) -> RunFolder:
     saved = load_settings(path)
     if difference := first_difference(saved, asked):
         raise UserError(f"cannot resume {path} with another configuration: {difference}")
-    lock = _lock(path)
-    _note_machine(path)
-    if asked.steps != saved.steps:
-        write_json(path / CONFIG, asked.to_json())
-    return RunFolder(path, lock)
+    return RunFolder(path, _lock(path))
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,7 +63,8 @@ def load_run(path: Path, lane: int = 0) -> Policy:
     for place in reversed(list_checkpoints(path)):
         try:
             counters, arrays = read_arrays(place)
-        except DamagedCheckpoint:
+        except DamagedCheckpoint as damage:
+            warnings.warn(f"{damage}; trying the one before it", stacklevel=2)
             continue
         online = {
             name.removeprefix(_ONLINE): array[lane]
@@ -77,14 +79,9 @@ def load_run(path: Path, lane: int = 0) -> Policy:
 def save_policy(policy: Policy, path: Path) -> None:
     """One safetensors file: the weights, and the settings with a hash of both in its header."""
     arrays = flatten(policy.network)
-    settings = json.dumps(policy.settings.to_json())
-    header = {
-        "settings": settings,
-        "lane": str(policy.lane),
-        "step": str(policy.step),
-        "sha256": _hash(arrays, settings),
-    }
-    save_file(arrays, path, metadata=header)
+    about = {"settings": policy.settings.to_json(), "lane": policy.lane, "step": policy.step}
+    text = json.dumps(about)
+    save_file(arrays, path, metadata={"munchausen": text, "sha256": _hash(arrays, text)})
 
 
 def load_policy(path: Path) -> Policy:
@@ -96,17 +93,18 @@ def load_policy(path: Path) -> Policy:
         raise UserError(f"there is no file {path}") from None
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path} is no saved agent: {error}") from error
-    if "settings" not in header:
+    if "munchausen" not in header:
         raise UserError(f"{path} is no saved agent; make one with Agent.save")
-    if header.get("sha256") != _hash(arrays, header["settings"]):
+    if header.get("sha256") != _hash(arrays, header["munchausen"]):
         raise UserError(f"{path} was altered or damaged; save the agent again")
-    settings = Settings.from_json(json.loads(header["settings"]))
+    about = json.loads(header["munchausen"])
+    settings = Settings.from_json(about["settings"])
     network = unflatten(arrays, network_template(settings), path)
-    return Policy(settings, int(header["lane"]), network, int(header["step"]))
+    return Policy(settings, about["lane"], network, about["step"])
 
 
-def _hash(arrays: dict[str, np.ndarray], settings: str) -> str:
-    digest = hashlib.sha256(settings.encode())
+def _hash(arrays: dict[str, np.ndarray], about: str) -> str:
+    digest = hashlib.sha256(about.encode())
     for name in sorted(arrays):
         array: Any = arrays[name]
         digest.update(f"{name}{array.dtype}{array.shape}".encode())

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from munchausen.errors import UserError
+
 RECORDS = "records.jsonl"
 
 # Columns that depend on the clock of the machine; all others are a function of the seed.
@@ -22,6 +24,11 @@ class RecordWriter:
     def __init__(self, folder: Path, keep_bytes: int = 0):
         """`keep_bytes`: what a checkpoint vouches for. Rows after it belong to steps that are
         about to be taken again, so they go."""
+        if records_bytes(folder) < keep_bytes:
+            raise UserError(
+                f"{folder / RECORDS} is shorter than its checkpoint says ({keep_bytes} bytes); "
+                "put the whole file back, or train again into another --out"
+            )
         self._file = open(folder / RECORDS, "ab")  # noqa: SIM115  (open as long as the run)
         self._file.truncate(keep_bytes)
         self._file.seek(0, os.SEEK_END)
@@ -39,6 +46,11 @@ class RecordWriter:
 
     def close(self) -> None:
         self._file.close()
+
+
+def records_bytes(folder: Path) -> int:
+    path = folder / RECORDS
+    return path.stat().st_size if path.exists() else 0
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ class Settings:
     steps: int
     iteration_steps: int
     checkpoint_seconds: float = 30.0  # at least so long between checkpoints
+    changes: tuple[tuple[str, Any], ...] = ()  # the fields the user set
 
     @property
     def listing(self) -> Listing:
@@ -34,6 +35,7 @@ class Settings:
             "steps": self.steps,
             "iteration_steps": self.iteration_steps,
             "checkpoint_seconds": self.checkpoint_seconds,
+            "changes": {k: _number(v) for k, v in self.changes},
             "lanes": [
                 {
                     "agent": lane.agent,
@@ -65,6 +67,7 @@ class Settings:
             data["steps"],
             data["iteration_steps"],
             data["checkpoint_seconds"],
+            tuple(data["changes"].items()),
         )
 
 
@@ -84,6 +87,10 @@ def make_settings(
     """Resolves presets, the suite and the user's changes. Several agents must differ in
     (alpha, tau, clip_min) alone: only then can they share a program."""
     listing = find(env)
+    if not all(agents):
+        raise UserError("an agent's name is missing; name one, or several with commas between")
+    if seeds[-1] >= 2**31:
+        raise UserError(f"a seed must be below 2³¹, not {seeds[-1]}")
     configs = [override(resolve(agent, listing.suite), changes or {}) for agent in agents]
     for agent, config in zip(agents[1:], configs[1:], strict=True):
         for field in dataclasses.fields(AgentConfig):
@@ -102,15 +109,20 @@ def make_settings(
         raise UserError("an agent or a seed is named twice; name each once")
     group = configs[0].group_steps
     iteration = iteration_steps or listing.iteration_steps
-    # Whole groups only: round up, as the run would not act less than it learns.
     return Settings(
         listing.name,
         lanes,
         configs[0],
-        math.ceil((steps or listing.steps) / group) * group,
-        math.ceil(iteration / group) * group,
+        round_up(steps or listing.steps, group),
+        round_up(iteration, group),
         checkpoint_seconds,
+        tuple((changes or {}).items()),
     )
+
+
+def round_up(steps: int, group: int) -> int:
+    """To whole groups, the least stretch that acts and learns."""
+    return math.ceil(steps / group) * group
 
 
 def chunk_steps(settings: Settings) -> int:
@@ -127,21 +139,25 @@ def chunk_steps(settings: Settings) -> int:
 
 def first_difference(saved: Settings, asked: Settings) -> str | None:
     """Names what differs between a run's settings and those asked for (`steps` may)."""
-    a, b = saved.to_json(), asked.to_json()
-    for part, prefix in (("config", ""), ("env", ""), ("iteration_steps", "")):
-        if a[part] == b[part]:
-            continue
-        if isinstance(a[part], dict):
-            name = next(k for k in b[part] if a[part].get(k) != b[part][k])
-            return f"{prefix}{name}: the run has {a[part].get(name)}, you asked for {b[part][name]}"
-        return f"{part}: the run has {a[part]}, you asked for {b[part]}"
-    if a["lanes"] != b["lanes"]:
-        mine = [f"{x['agent']} seed {x['seed']}" for x in a["lanes"]]
-        theirs = [f"{x['agent']} seed {x['seed']}" for x in b["lanes"]]
-        if mine == theirs:
-            return "alpha, tau or clip_min of a lane"
-        return f"agents and seeds: the run has {', '.join(mine)}; you asked for {', '.join(theirs)}"
+    a, b = _comparable(saved), _comparable(asked)
+    for name, mine in a.items():
+        if mine != b[name]:
+            return f"{name}: the run has {mine}, you asked for {b[name]}"
     return None
+
+
+def _comparable(settings: Settings) -> dict[str, Any]:
+    """What must agree, the most telling first."""
+    data = settings.to_json()
+    lanes = data["lanes"]
+    return {
+        "env": data["env"],
+        "agent": ", ".join(dict.fromkeys(lane["agent"] for lane in lanes)),
+        "seeds": sorted({lane["seed"] for lane in lanes}),
+        **{name: ", ".join(str(lane[name]) for lane in lanes) for name in REGULARISER},
+        **{k: v for k, v in data["config"].items() if k not in REGULARISER},
+        "iteration_steps": data["iteration_steps"],
+    }
 
 
 def _number(value: Any) -> Any:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from munchausen import envs
-from munchausen.errors import UserError
+from munchausen.errors import TrainingDiverged
 from munchausen.experiment.accounting import LaneAccount, check_finite
 from munchausen.experiment.checkpoint import read_latest, write_checkpoint
 from munchausen.experiment.folder import RunFolder
-from munchausen.experiment.records import RecordWriter
+from munchausen.experiment.records import RecordWriter, records_bytes
 from munchausen.experiment.settings import Settings, chunk_steps
 from munchausen.loops.chunk import Loop
 from munchausen.loops.device import DeviceLoop
@@ -88,12 +89,22 @@ class Training:
             if restore:
                 restore()
 
-    def close(self) -> None:
-        self.loop.close()
+    def attach(self, folder: RunFolder) -> None:
+        """Goes on keeping records in a folder that `detach` let go of."""
+        self.folder = folder
+        self._records = RecordWriter(folder.path, records_bytes(folder.path))
+
+    def detach(self) -> None:
+        """Closes the folder; the state stays, to learn on or to play."""
         if self._records is not None:
             self._records.close()
         if self.folder is not None:
             self.folder.close()
+        self.folder, self._records = None, None
+
+    def close(self) -> None:
+        self.loop.close()
+        self.detach()
 
     def _run(self, watch: Callable[[Progress], None]) -> None:
         settings = self.settings
@@ -113,22 +124,26 @@ class Training:
                 pending()
             pending = partial(self._account, result, self.step)
             boundary = self.step == ends
-            if boundary or self._signal is not None:
+            if boundary:
                 pending()
                 pending = None
             now = time.monotonic()
             self.seconds = before + now - begun
             watch(self._progress(speed.at(self.step, now) * len(settings.lanes)))
+            stop = self._signal  # looked at once: it may arrive at any line
+            if stop is not None and pending:
+                pending()
+                pending = None
             if boundary:
                 self._end_iteration(now - iteration_begun)
                 iteration_begun = now
             due = now - checkpointed >= settings.checkpoint_seconds
             done = self.step >= settings.steps
-            if (boundary and due) or done or self._signal is not None:
+            if (boundary and due) or done or stop is not None:
                 self.checkpoint()
                 checkpointed = time.monotonic()
-            if self._signal is not None and not done:
-                raise Interrupted(self._signal, self.step)
+            if stop is not None and not done:
+                raise Interrupted(stop, self.step)
 
     def _account(self, result: Callable[[], Any], step: int) -> None:
         chunk = result()
@@ -161,15 +176,17 @@ class Training:
     def checkpoint(self) -> Path | None:
         if self.folder is None or self._records is None:
             return None
+        snapshot = self.loop.snapshot(self.state)
+        if not all(jnp.isfinite(x).all() for x in jax.tree.leaves(snapshot.lane.learner.online)):
+            # The last update may have broken them after a loss that was still finite.
+            raise TrainingDiverged(f"a weight is NaN or infinite at step {self.step:,}; stopped")
         counters = {
             "step": self.step,
             "seconds": self.seconds,
             "records_bytes": self._records.sync(),
             "accounts": [account.to_json() for account in self.accounts],
         }
-        return write_checkpoint(
-            self.folder.path, self.step, self.loop.snapshot(self.state), counters
-        )
+        return write_checkpoint(self.folder.path, self.step, snapshot, counters)
 
     def _progress(self, speed: float, compiling: bool = False) -> Progress:
         scores = [account.score for account in self.accounts]
@@ -194,12 +211,17 @@ class Training:
 
 
 class _Speed:
-    """Steps per second over the last few seconds, so that compiling does not count for ever."""
+    """Steps per second over the last few seconds. The first two chunks are not counted: they
+    compile."""
 
     def __init__(self) -> None:
         self._marks: list[tuple[float, int]] = []
+        self._calls = 0
 
     def at(self, step: int, now: float) -> float:
+        self._calls += 1
+        if self._calls <= 2:
+            self._marks = []
         self._marks.append((now, step))
         while len(self._marks) > 2 and now - self._marks[0][0] > 10:
             self._marks.pop(0)
@@ -209,17 +231,3 @@ class _Speed:
 
 def _next_multiple(step: int, period: int) -> int:
     return (step // period + 1) * period
-
-
-def train(
-    settings: Settings,
-    folder: RunFolder | None = None,
-    watch: Callable[[Progress], None] = lambda _: None,
-) -> Training:
-    """The whole of it. The caller closes the training."""
-    training = Training(settings, folder)
-    training.start()
-    if training.step > settings.steps:
-        raise UserError(f"the run is at step {training.step:,} already; ask for more --steps")
-    training.run(watch)
-    return training

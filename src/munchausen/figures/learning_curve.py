@@ -24,6 +24,12 @@ def curves(rows: list[dict[str, Any]], column: str) -> dict[str, tuple[np.ndarra
     return result
 
 
+def seed_mean(values: np.ndarray) -> np.ndarray:
+    """The mean over seeds [seeds, steps] at the steps where there is one."""
+    known = np.isfinite(values).any(axis=0)
+    return np.nanmean(values[:, known], axis=0) if known.any() else np.zeros(0)
+
+
 def sparkline(values: np.ndarray, width: int = 40) -> str:
     values = np.asarray(values, float)
     values = values[np.isfinite(values)]

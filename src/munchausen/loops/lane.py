@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from munchausen.agent.actor import act, epsilon_at
 from munchausen.agent.config import AgentConfig
@@ -85,7 +85,7 @@ class Steps(NamedTuple):
         )
 
     def act(
-        self, lane: Lane, t: Int[Array, ""], keys: PRNGKeyArray | None = None
+        self, lane: Lane, t: Int[Array, ""], keys: Key[Array, "2"] | None = None
     ) -> Int[Array, " E"]:
         """An action for each environment; each has its own step's ε."""
         config = self.config
@@ -237,7 +237,7 @@ def stack_regularisers(specs: list[LaneSpec]) -> Regulariser:
     )
 
 
-def tick_keys(lane: Lane, t: Int[Array, ""], count: int) -> PRNGKeyArray:
+def tick_keys(lane: Lane, t: Int[Array, ""], count: int) -> Key[Array, " N"]:
     """All the keys of one tick from one split: hashes are a good part of a tick's work. The
     first two are for `act`."""
     return jax.random.split(jax.random.fold_in(lane.act_key, t), count)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
+from munchausen.errors import UserError
 from munchausen.networks.layers import Convolution, Dense, InitialiserName, Padding
 
 
@@ -107,6 +108,11 @@ def make_network(
     key: PRNGKeyArray,
 ) -> Network:
     """Builds a network; `cosines` is the size of the implicit-quantile embedding, or None."""
+    if not isinstance(torso.encoder[0], int) and len(observation_shape) != 3:
+        raise UserError(
+            f"this network needs images, but an observation has shape {observation_shape}; "
+            "try --network mlp"
+        )
     keys = iter(jax.random.split(key, len(torso.encoder) + len(torso.hidden) + 2))
     shape, encoder = observation_shape, []
     for spec in torso.encoder:
