@@ -168,7 +168,7 @@ def test_bad_input_is_refused_and_nothing_written(empty, arguments, said):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], ["COMMAND"]),
+        ([], ["give a command"]),
         (["trian"], ["'trian'", "'train'"]),
         (["agents", "mdqn"], ["'mdqn'", "'m-dqn'"]),
         (["agents", "m-dqn", "--env", "minatar/brekout"], ["'minatar/breakout'"]),
@@ -282,13 +282,13 @@ class TestResume:
             (["--alpha", "0.3"], "alpha: the run has 0.9, you asked for 0.3"),
             (["--n-step", "3"], "n_step: the run has 1, you asked for 3"),
             (["--clip-min=-inf"], "clip_min: the run has -1.0, you asked for -inf"),
-            (["adam-dqn"], "alpha: the run has 0.9, you asked for 0.0"),
-            (["m-iqn"], "head: the run has expected, you asked for implicit"),
-            (["m-dqn-stochastic"], "exploration: the run has greedy, you asked for stochastic"),
-            (["m-dqn,adam-dqn"], "m-dqn seed 0, adam-dqn seed 0"),
+            (["adam-dqn"], "agent: the run has m-dqn, you asked for adam-dqn"),
+            (["m-iqn"], "agent: the run has m-dqn, you asked for m-iqn"),
+            (["m-dqn-stochastic"], "agent: the run has m-dqn"),
+            (["m-dqn,adam-dqn"], "you asked for m-dqn, adam-dqn"),
             (["--env", "minatar/breakout"], "env: the run has minatar/asterix"),
-            (["--seed", "1"], "the run has m-dqn seed 0; you asked for m-dqn seed 1"),
-            (["--seeds", "2"], "you asked for m-dqn seed 0, m-dqn seed 1"),
+            (["--seed", "1"], "seeds: the run has [0], you asked for [1]"),
+            (["--seeds", "2"], "seeds: the run has [0], you asked for [0, 1]"),
             (["--iteration-steps", "800"], "iteration_steps: the run has 400"),
         ],
         ids=lambda x: " ".join(x) if isinstance(x, list) else "",
@@ -364,10 +364,10 @@ class TestResume:
             (place / "manifest.json").unlink()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = munchausen("train", "--resume", "--out", str(run), "--json")
-        assert_refused_late(result, "no checkpoint of", "--out")
-        result = munchausen("evaluate", str(run))
-        assert_refused_late(result, "no whole checkpoint")
+            resumed = munchausen("train", "--resume", "--out", str(run), "--json")
+            evaluated = munchausen("evaluate", str(run))
+        assert_refused_late(resumed, "no checkpoint of", "--out")
+        assert_refused_late(evaluated, "no whole checkpoint")
 
 
 def assert_refused_late(result: Result, *said: str) -> None:

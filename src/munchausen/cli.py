@@ -203,7 +203,7 @@ def _seconds(value: str | None) -> float | None:
         return None
     seconds = parse_value("checkpoint_seconds", float, value)
     if not 0 <= seconds < float("inf"):
-        raise UserError(f"checkpoint_seconds must be a number of at least 0, not {value}")
+        raise UserError(f"checkpoint_seconds must be at least 0 and finite, not {value}")
     return seconds
 
 

@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any
 
 from munchausen.experiment.training import Progress
 
@@ -18,7 +18,7 @@ def _score(progress: Progress) -> str:
     return f"score {sum(scores) / len(scores):.2f}"
 
 
-def _plain(stream: TextIO) -> Callable[[Progress], None]:
+def _plain(stream: Any) -> Callable[[Progress], None]:
     last = -_EVERY_SECONDS
 
     def watch(p: Progress) -> None:
@@ -50,7 +50,7 @@ def _eta(p: Progress) -> str:
 
 
 @contextmanager
-def show_progress(name: str, stream: TextIO | None = None):
+def show_progress(name: str, stream: Any = None):
     """Yields the watcher to hand to a training. On standard error by default."""
     out = stream or sys.stderr
     if not out.isatty():

@@ -171,13 +171,15 @@ def check_range(field: dataclasses.Field, value: Any) -> None:
     above = high is not None and value > high
     # Only the clip may be infinite: -inf is no clip.
     infinite = math.isinf(value) and field.name != "clip_min"
-    if below or above or infinite or math.isnan(value):
+    if infinite and not (below or above):
+        raise UserError(f"{field.name} must be finite, not {value:g} ({field.metadata['help']})")
+    if below or above or math.isnan(value):
         if low is not None and high is not None:
             wanted = f"in [{low:g}, {high:g}]"
         elif low is not None:
             wanted = f"at least {low:g}"
         else:
-            wanted = f"at most {high:g}" if high is not None else "a finite number"
+            wanted = f"at most {high:g}" if high is not None else "a number"
         raise UserError(f"{field.name} must be {wanted}, not {value:g} ({field.metadata['help']})")
 
 
