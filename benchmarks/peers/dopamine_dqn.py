@@ -91,7 +91,7 @@ def main():
     parser.add_argument("--steps", type=int, default=20_000, help="timed environment steps")
     parser.add_argument("--warmup", type=int, default=5_000, help="untimed steps before them")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=2, help="cores XLA may use")
+    parser.add_argument("--threads", type=int, default=1, help="cores the process may use")
     parser.add_argument("--network", choices=("hidden", "linear"), default="hidden")
     parser.add_argument("--epsilon-decay-steps", type=int, default=250_000)
     args = parser.parse_args()
