@@ -11,7 +11,7 @@ from munchausen.agent.config import FIELDS
 from munchausen.agent.presets import SUITES
 from munchausen.errors import UserError
 
-# name: head, α, τ, l0, n, replay, optimiser, learning rate, ε (PROTOCOL of the paper, Atari)
+# name: head, α, τ, l0, n, replay, optimiser, learning rate, ε (the paper, on Atari)
 PAPER = {
     "dqn": ("expected", 0.0, 0.0, None, 1, "uniform", "rmsprop", 2.5e-4, 1e-5),
     "adam-dqn": ("expected", 0.0, 0.0, None, 1, "uniform", "adam", 5e-5, 3.125e-4),
