@@ -20,6 +20,9 @@ RANDOM: dict[str, float] = {
     "minatar/seaquest": 0.11,
     "minatar/space_invaders": 3.95,
     "gym/CartPole-v1": 22.3,
+    "gym/Acrobot-v1": -498.9,
+    "gym/MountainCar-v0": -200.0,
+    "gym/LunarLander-v3": -182.1,
 }
 
 # A public report of one seed at 1M steps, the average of its evaluations.
