@@ -5,25 +5,11 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from munchausen import commands
-from munchausen.agent.config import FIELDS, HINTS, parse_value
-from munchausen.agent.presets import DEFAULT_AGENT
-from munchausen.envs import DEFAULT_ENVIRONMENT
+from munchausen.commands import COMMANDS
 from munchausen.errors import TrainingDiverged, UserError, unknown
 from munchausen.experiment.training import Interrupted
-
-TRAIN_HELP = """\
-Train an agent. A run is a folder with its configuration, records and checkpoints.
-
-  munchausen train                                    M-DQN on MinAtar Breakout
-  munchausen train m-iqn --env minatar/asterix --steps 1_000_000
-  munchausen train m-dqn --env gym/CartPole-v1 --seeds 4
-  munchausen train adam-dqn,soft-dqn,al,m-dqn --seeds 3    side by side in one program
-  munchausen train --alpha 0.5 --n-step 3             any field can be changed
-  munchausen train --resume --out runs/NAME           go on where it was cut
-"""
 
 
 class Parser(argparse.ArgumentParser):
@@ -40,59 +26,16 @@ def make_parser() -> Parser:
     parser.add_argument("--version", action="version", version=_version())
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, help: str, **kwargs: Any) -> argparse.ArgumentParser:
+    for name, command in COMMANDS.items():
         sub = subparsers.add_parser(
             name,
-            help=help,
+            help=command.HELP,
+            description=command.DESCRIPTION,
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
-            **kwargs,
         )
         sub.add_argument("--json", action="store_true", help="print JSON for machines")
-        return sub
-
-    train = command("train", "train an agent", description=TRAIN_HELP)
-    train.add_argument(
-        "agent",
-        nargs="?",
-        metavar="AGENT",
-        help=f"one of `munchausen agents` (default {DEFAULT_AGENT}), or several with commas",
-    )
-    train.add_argument("--env", help=f"one of `munchausen envs` (default {DEFAULT_ENVIRONMENT})")
-    train.add_argument("--steps", help="agent steps (default: the environment's)")
-    train.add_argument("--seed", help="the run's seed (default 0)")
-    train.add_argument("--seeds", help="train so many seeds side by side, from --seed on")
-    train.add_argument("--out", type=Path, help="the run's folder (default: under runs/)")
-    train.add_argument("--resume", action="store_true", help="go on with the run in --out")
-    train.add_argument("--iteration-steps", help="steps between rows of the records")
-    train.add_argument("--checkpoint-seconds", help="least time between checkpoints (default 30)")
-    fields = train.add_argument_group("fields of the agent, by default the preset's")
-    for name, field in FIELDS.items():
-        fields.add_argument(
-            _flag(name), dest=name, metavar="X", help=field.metadata["help"].replace("%", "%%")
-        )
-
-    evaluate = command(
-        "evaluate",
-        "play whole episodes with a trained agent",
-        description="Play whole episodes with the agent of a run or of a saved file.",
-    )
-    evaluate.add_argument("run", type=Path, metavar="RUN", help="a run's folder or a saved agent")
-    evaluate.add_argument("--episodes", default="100", help="episodes to play (default 100)")
-    evaluate.add_argument("--epsilon", help="probability of a random action (default 0.001)")
-    evaluate.add_argument("--seed", default="0", help="seed of the episodes (default 0)")
-    evaluate.add_argument("--lane", default="0", help="which lane of a run of several (default 0)")
-
-    agents = command(
-        "agents",
-        "list the agents, or show one",
-        description="The agents with the numbers that tell them apart; with a name, every field.",
-    )
-    agents.add_argument("agent", nargs="?", metavar="AGENT", help="show every field of this one")
-    agents.add_argument(
-        "--env", help="with the numbers for this environment (default: the paper's)"
-    )
-    command("envs", "list the environments", description="The environments there are presets for.")
+        command.configure(sub)
     return parser
 
 
@@ -102,36 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options = _parse(arguments)
         _use_compilation_cache()
-        if options.command == "train":
-            changes = {name: getattr(options, name) for name in FIELDS}
-            changes = {k: parse_value(k, HINTS[k], v) for k, v in changes.items() if v is not None}
-            commands.train(
-                options.agent,
-                options.env,
-                steps=_number("steps", options.steps, 1),
-                seed=_number("seed", options.seed, 0),
-                seeds=_number("seeds", options.seeds, 1),
-                out=options.out,
-                resume=options.resume,
-                iteration_steps=_number("iteration_steps", options.iteration_steps, 1),
-                checkpoint_seconds=_seconds(options.checkpoint_seconds),
-                changes=changes,
-                as_json=options.json,
-            )
-        elif options.command == "evaluate":
-            epsilon = options.epsilon
-            commands.evaluate(
-                options.run,
-                episodes=_number("episodes", options.episodes, 1) or 100,
-                epsilon=None if epsilon is None else parse_value("epsilon", float, epsilon),
-                seed=_number("seed", options.seed, 0) or 0,
-                lane=_number("lane", options.lane, 0) or 0,
-                as_json=options.json,
-            )
-        elif options.command == "agents":
-            commands.agents(options.agent, options.env, as_json=options.json)
-        else:
-            commands.envs(as_json=options.json)
+        return COMMANDS[options.command].run(options)
     except UserError as error:
         print(f"munchausen: {error}", file=sys.stderr)
         return 2
@@ -146,7 +60,6 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # `munchausen agents | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    return 0
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -159,7 +72,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         else:
             joined.append(argument)
     if not joined:
-        raise UserError("give a command: train, evaluate, agents or envs; see munchausen --help")
+        names = ", ".join(COMMANDS)
+        raise UserError(f"give a command: {names}; see munchausen --help")
     options, rest = parser.parse_known_args(joined)
     if rest:
         flag = rest[0].split("=")[0]
@@ -177,34 +91,12 @@ def _flags(parser: argparse.ArgumentParser, command: str) -> list[str]:
     return []
 
 
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-def _number(name: str, value: str | None, low: int) -> int | None:
-    if value is None:
-        return None
-    number = parse_value(name, int, value)
-    if number < low:
-        raise UserError(f"{name} must be at least {low}, not {number}")
-    return number
-
-
 def _is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
         return False
     return True
-
-
-def _seconds(value: str | None) -> float | None:
-    if value is None:
-        return None
-    seconds = parse_value("checkpoint_seconds", float, value)
-    if not 0 <= seconds < float("inf"):
-        raise UserError(f"checkpoint_seconds must be at least 0 and finite, not {value}")
-    return seconds
 
 
 def _use_compilation_cache() -> None:

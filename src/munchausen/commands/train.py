@@ -1,21 +1,20 @@
-"""What each command does and prints. Bad input raises `UserError` before anything is written."""
+"""`munchausen train`: agents on an environment into a run's folder."""
 
+import argparse
 import json
-import os
-import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from munchausen.agent import AGENTS, DEFAULT_AGENT, DESCRIPTIONS, resolve
-from munchausen.envs import DEFAULT_ENVIRONMENT, LISTINGS, find
+from munchausen.agent import DEFAULT_AGENT
+from munchausen.agent.config import FIELDS, HINTS, parse_value
+from munchausen.commands.console import program, speaker, whole
+from munchausen.envs import DEFAULT_ENVIRONMENT
 from munchausen.errors import TrainingDiverged, UserError
 from munchausen.experiment import folder as run_folder
 from munchausen.experiment.checkpoint import list_checkpoints
-from munchausen.experiment.evaluation import evaluate as play
-from munchausen.experiment.policy import load_policy, load_run, network_template
+from munchausen.experiment.policy import network_template
 from munchausen.experiment.records import read_records
 from munchausen.experiment.settings import Settings, make_settings
 from munchausen.experiment.training import Interrupted, Training
@@ -23,7 +22,61 @@ from munchausen.figures.learning_curve import curves, save_learning_curve, seed_
 from munchausen.metrics.reference import RANDOM, published
 from munchausen.progress import show_progress
 
+HELP = "train an agent"
+DESCRIPTION = """\
+Train an agent. A run is a folder with its configuration, records and checkpoints.
+
+  munchausen train                                    M-DQN on MinAtar Breakout
+  munchausen train m-iqn --env minatar/asterix --steps 1_000_000
+  munchausen train m-dqn --env gym/CartPole-v1 --seeds 4
+  munchausen train adam-dqn,soft-dqn,al,m-dqn --seeds 3    side by side in one program
+  munchausen train --alpha 0.5 --n-step 3             any field can be changed
+  munchausen train --resume --out runs/NAME           go on where it was cut
+"""
+
 CURVE = "curve.png"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "agent",
+        nargs="?",
+        metavar="AGENT",
+        help=f"one of `munchausen agents` (default {DEFAULT_AGENT}), or several with commas",
+    )
+    parser.add_argument("--env", help=f"one of `munchausen envs` (default {DEFAULT_ENVIRONMENT})")
+    parser.add_argument("--steps", help="agent steps (default: the environment's)")
+    parser.add_argument("--seed", help="the run's seed (default 0)")
+    parser.add_argument("--seeds", help="train so many seeds side by side, from --seed on")
+    parser.add_argument("--out", type=Path, help="the run's folder (default: under runs/)")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
+    parser.add_argument("--iteration-steps", help="steps between rows of the records")
+    parser.add_argument("--checkpoint-seconds", help="least time between checkpoints (default 30)")
+    fields = parser.add_argument_group("fields of the agent, by default the preset's")
+    for name, field in FIELDS.items():
+        flag = "--" + name.replace("_", "-")
+        fields.add_argument(
+            flag, dest=name, metavar="X", help=field.metadata["help"].replace("%", "%%")
+        )
+
+
+def run(options: argparse.Namespace) -> int:
+    changes = {name: getattr(options, name) for name in FIELDS}
+    changes = {k: parse_value(k, HINTS[k], v) for k, v in changes.items() if v is not None}
+    train(
+        options.agent,
+        options.env,
+        steps=whole("steps", options.steps, 1),
+        seed=whole("seed", options.seed, 0),
+        seeds=whole("seeds", options.seeds, 1),
+        out=options.out,
+        resume=options.resume,
+        iteration_steps=whole("iteration_steps", options.iteration_steps, 1),
+        checkpoint_seconds=_seconds(options.checkpoint_seconds),
+        changes=changes,
+        as_json=options.json,
+    )
+    return 0
 
 
 def train(
@@ -60,7 +113,7 @@ def train(
     # A missing extra, continuous actions, a network that does not fit: before anything is written.
     network_template(settings)
     opened = run_folder.reopen(out, settings) if resume else run_folder.create(out, settings)
-    say = _speaker(as_json)
+    say = speaker(as_json)
     names = "+".join(dict.fromkeys(lane.agent for lane in settings.lanes))
     count = len(settings.lanes)
     training = Training(settings, opened)
@@ -82,7 +135,7 @@ def train(
         where = f"the last good checkpoint is {kept[-1]}" if kept else "there was no checkpoint yet"
         raise TrainingDiverged(f"{error}; {where}") from None
     except Interrupted:
-        say(f"to go on: {_program()} train --resume --out {out}")
+        say(f"to go on: {program()} train --resume --out {out}")
         raise
     finally:
         training.close()
@@ -164,121 +217,17 @@ def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
     say("score: mean return of the last 100 training episodes")
     say(f"curve: {out / CURVE}")
     say(f"speed: {speed:,.0f} steps/s" if speed else "speed: nothing was left to do")
-    say(f"next:  {_program()} evaluate {out}")
+    say(f"next:  {program()} evaluate {out}")
     other = "adam-dqn" if agents[0] != "adam-dqn" else "m-dqn"
-    say(f"       {_program()} train {other} --env {settings.env}     to compare")
+    say(f"       {program()} train {other} --env {settings.env}     to compare")
     if as_json:
         print(json.dumps(result))
 
 
-def evaluate(
-    run: Path, *, episodes: int, epsilon: float | None, seed: int, lane: int, as_json: bool
-) -> None:
-    if epsilon is not None and not 0 <= epsilon <= 1:
-        raise UserError(f"epsilon must be in [0, 1], not {epsilon:g}")
-    policy = load_policy(run) if run.is_file() else load_run(run, lane)
-    settings = policy.settings
-    epsilon = settings.config.evaluation_epsilon if epsilon is None else epsilon
-    spec = settings.lanes[policy.lane]
-    say = _speaker(as_json)
-    say(f"playing {episodes} episodes of {settings.env} with {spec.agent} (ε = {epsilon:g}) …")
-    result = play(
-        settings, policy.network, policy.regulariser, episodes=episodes, epsilon=epsilon, seed=seed
-    )
-    returns = result.returns
-    error = float(np.std(returns, ddof=1) / np.sqrt(len(returns))) if len(returns) > 1 else None
-    report = {
-        "run": str(run),
-        "agent": spec.agent,
-        "env": settings.env,
-        "step": policy.step,
-        "episodes": len(returns),
-        "epsilon": epsilon,
-        "mean": float(np.mean(returns)),
-        "standard_error": error,
-        "median": float(np.median(returns)),
-        "min": float(np.min(returns)),
-        "max": float(np.max(returns)),
-        "mean_length": float(np.mean(result.lengths)),
-        "cut": result.cut,
-    }
-    if as_json:
-        print(json.dumps(report))
-        return
-    spread = f" ± {error:.2f} (standard error)" if error is not None else ""
-    say(f"mean return {report['mean']:.2f}{spread}")
-    say(f"median {report['median']:g}, from {report['min']:g} to {report['max']:g}")
-    say(f"mean length {report['mean_length']:.0f} steps")
-    if result.cut:
-        say(f"{result.cut} episodes were cut at the limit of steps")
-    if settings.env in RANDOM:
-        say(f"random play {RANDOM[settings.env]:.2f}")
-
-
-_COLUMNS = (
-    "head",
-    "alpha",
-    "tau",
-    "clip_min",
-    "n_step",
-    "replay",
-    "optimizer",
-    "learning_rate",
-)
-
-
-def agents(agent: str | None, env: str | None, *, as_json: bool) -> None:
-    suite = find(env).suite if env else "atari"
-    if agent is not None:
-        values = _plain(asdict(resolve(agent, suite)))
-        if as_json:
-            print(json.dumps({"name": agent, **values}))
-            return
-        print(f"{agent}: {DESCRIPTIONS[agent]} ({env or 'Atari, as in the paper'})")
-        for name, value in values.items():
-            print(f"  {name:<22} {value}")
-        return
-    rows = [
-        {
-            "name": name,
-            "description": DESCRIPTIONS[name],
-            **_plain({k: getattr(resolve(name, suite), k) for k in _COLUMNS}),
-        }
-        for name in AGENTS
-    ]
-    if as_json:
-        print(json.dumps(rows))
-        return
-    _table(rows, ("name", *_COLUMNS, "description"))
-
-
-def envs(*, as_json: bool) -> None:
-    rows = [asdict(listing) for listing in LISTINGS.values()]
-    for row in rows:
-        row["random"] = RANDOM.get(row["name"])
-    if as_json:
-        print(json.dumps(rows))
-        return
-    _table(rows, ("name", "suite", "loop", "steps", "iteration_steps", "random"))
-    print("any other Gymnasium id with discrete actions works as gym/ID")
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {k: str(v) if v in (float("inf"), float("-inf")) else v for k, v in values.items()}
-
-
-def _table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
-    cells = [list(columns)] + [["" if r[c] is None else str(r[c]) for c in columns] for r in rows]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    for line in cells:
-        print("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip())
-
-
-def _program() -> str:
-    """How this program was called, so that the next line can be copied as it stands."""
-    return "uv run munchausen" if "UV_RUN_RECURSION_DEPTH" in os.environ else "munchausen"
-
-
-def _speaker(as_json: bool) -> Any:
-    """With --json standard output is for the machine, so words go to the other stream."""
-    return lambda text: print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
+def _seconds(value: str | None) -> float | None:
+    if value is None:
+        return None
+    seconds = parse_value("checkpoint_seconds", float, value)
+    if not 0 <= seconds < float("inf"):
+        raise UserError(f"checkpoint_seconds must be at least 0 and finite, not {value}")
+    return seconds

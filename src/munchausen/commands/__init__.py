@@ -1,0 +1,13 @@
+"""One module a command: `HELP`, `DESCRIPTION`, `configure(parser)` and `run(options)`, which
+returns the exit code. Bad input raises `UserError` before anything is written."""
+
+from types import ModuleType
+
+from munchausen.commands import agents, envs, evaluate, train
+
+COMMANDS: dict[str, ModuleType] = {
+    "train": train,
+    "evaluate": evaluate,
+    "agents": agents,
+    "envs": envs,
+}

@@ -1,0 +1,36 @@
+"""What commands share: reading numbers, printing tables, speaking to people or machines."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from munchausen.agent.config import parse_value
+from munchausen.errors import UserError
+
+
+def whole(name: str, value: str | None, low: int) -> int | None:
+    """A whole number of the command line, at least `low`."""
+    if value is None:
+        return None
+    number = parse_value(name, int, value)
+    if number < low:
+        raise UserError(f"{name} must be at least {low}, not {number}")
+    return number
+
+
+def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    cells = [list(columns)] + [["" if r[c] is None else str(r[c]) for c in columns] for r in rows]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    for line in cells:
+        print("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip())
+
+
+def program() -> str:
+    """How this program was called, so that the next line can be copied as it stands."""
+    return "uv run munchausen" if "UV_RUN_RECURSION_DEPTH" in os.environ else "munchausen"
+
+
+def speaker(as_json: bool) -> Callable[[str], None]:
+    """With --json standard output is for the machine, so words go to the other stream."""
+    return lambda text: print(text, file=sys.stderr if as_json else sys.stdout, flush=True)

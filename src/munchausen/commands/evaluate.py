@@ -1,0 +1,82 @@
+"""`munchausen evaluate`: whole episodes with a trained agent."""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from munchausen.agent.config import parse_value
+from munchausen.commands.console import speaker, whole
+from munchausen.errors import UserError
+from munchausen.experiment.evaluation import evaluate as play
+from munchausen.experiment.policy import load_policy, load_run
+from munchausen.metrics.reference import RANDOM
+
+HELP = "play whole episodes with a trained agent"
+DESCRIPTION = "Play whole episodes with the agent of a run or of a saved file."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder or a saved agent")
+    parser.add_argument("--episodes", default="100", help="episodes to play (default 100)")
+    parser.add_argument("--epsilon", help="probability of a random action (default 0.001)")
+    parser.add_argument("--seed", default="0", help="seed of the episodes (default 0)")
+    parser.add_argument("--lane", default="0", help="which lane of a run of several (default 0)")
+
+
+def run(options: argparse.Namespace) -> int:
+    epsilon = options.epsilon
+    evaluate(
+        options.run,
+        episodes=whole("episodes", options.episodes, 1) or 100,
+        epsilon=None if epsilon is None else parse_value("epsilon", float, epsilon),
+        seed=whole("seed", options.seed, 0) or 0,
+        lane=whole("lane", options.lane, 0) or 0,
+        as_json=options.json,
+    )
+    return 0
+
+
+def evaluate(
+    run: Path, *, episodes: int, epsilon: float | None, seed: int, lane: int, as_json: bool
+) -> None:
+    if epsilon is not None and not 0 <= epsilon <= 1:
+        raise UserError(f"epsilon must be in [0, 1], not {epsilon:g}")
+    policy = load_policy(run) if run.is_file() else load_run(run, lane)
+    settings = policy.settings
+    epsilon = settings.config.evaluation_epsilon if epsilon is None else epsilon
+    spec = settings.lanes[policy.lane]
+    say = speaker(as_json)
+    say(f"playing {episodes} episodes of {settings.env} with {spec.agent} (ε = {epsilon:g}) …")
+    result = play(
+        settings, policy.network, policy.regulariser, episodes=episodes, epsilon=epsilon, seed=seed
+    )
+    returns = result.returns
+    error = float(np.std(returns, ddof=1) / np.sqrt(len(returns))) if len(returns) > 1 else None
+    report = {
+        "run": str(run),
+        "agent": spec.agent,
+        "env": settings.env,
+        "step": policy.step,
+        "episodes": len(returns),
+        "epsilon": epsilon,
+        "mean": float(np.mean(returns)),
+        "standard_error": error,
+        "median": float(np.median(returns)),
+        "min": float(np.min(returns)),
+        "max": float(np.max(returns)),
+        "mean_length": float(np.mean(result.lengths)),
+        "cut": result.cut,
+    }
+    if as_json:
+        print(json.dumps(report))
+        return
+    spread = f" ± {error:.2f} (standard error)" if error is not None else ""
+    say(f"mean return {report['mean']:.2f}{spread}")
+    say(f"median {report['median']:g}, from {report['min']:g} to {report['max']:g}")
+    say(f"mean length {report['mean_length']:.0f} steps")
+    if result.cut:
+        say(f"{result.cut} episodes were cut at the limit of steps")
+    if settings.env in RANDOM:
+        say(f"random play {RANDOM[settings.env]:.2f}")
