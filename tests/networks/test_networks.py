@@ -10,13 +10,21 @@ from munchausen.networks.layers import INITIALISERS, Convolution
 
 
 @pytest.mark.parametrize("padding", ("SAME", "VALID"))
-@pytest.mark.parametrize("kernel", (1, 2, 3, 4))
-def test_matrix_product_is_the_convolution(padding, kernel, key):
+@pytest.mark.parametrize("kernel, stride", ((1, 1), (2, 1), (3, 1), (4, 1), (4, 2), (6, 3), (8, 4)))
+def test_matrix_product_is_the_convolution(padding, kernel, stride, key):
     layer = Convolution(
-        3, 5, kernel, stride=1, padding=padding, initialiser="glorot_uniform", key=key
+        3, 5, kernel, stride=stride, padding=padding, initialiser="glorot_uniform", key=key
     )
-    x = jax.random.normal(key, (7, 8, 3))
-    np.testing.assert_allclose(layer(x), layer._as_convolution(x) + layer.bias, atol=1e-5)
+    for height in range(kernel, kernel + 2 * stride + 1):
+        x = jax.random.normal(key, (height, 17, 3))
+        expected = jax.lax.conv_general_dilated(
+            x[None],
+            layer.weight,
+            window_strides=(stride, stride),
+            padding=padding,
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        )[0]
+        np.testing.assert_allclose(layer(x), expected + layer.bias, atol=1e-5)
 
 
 def build(torso, shape, outputs=4, cosines=None, initialiser="glorot_uniform"):

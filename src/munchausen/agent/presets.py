@@ -111,7 +111,18 @@ DEFAULT_AGENT = "m-dqn"
 
 # What a suite changes for all agents, then for the agents of one head or replay.
 SUITES: dict[str, dict[str, Any]] = {
-    "atari": {},
+    # `envs`: measured, see benchmarks/; updates, target copies and ε per step are the paper's.
+    # 200 divides an iteration, the warm-up and the target period.
+    "atari": {"envs": 200},
+    # As close as the paper comes to the protocol of the first publications (its appendix on
+    # Asterix, Dopamine's *_original configurations): DQN's numbers, then what others change.
+    "atari-original": {
+        "envs": 200,
+        "target_period_steps": 10_000,
+        "warmup_steps": 50_000,
+        "epsilon": 0.01,
+        "epsilon_decay_steps": 1_000_000,
+    },
     # Obando-Ceron & Castro 2021 (Revisiting Rainbow), with the network of MinAtar's authors.
     # `envs`: measured, see benchmarks/; updates, target copies and ε per step are the same.
     "minatar": {
@@ -157,6 +168,10 @@ SUITES: dict[str, dict[str, Any]] = {
 
 # Obando-Ceron & Castro 2021: distributional agents on MinAtar run Adam at 1e-4.
 SUITE_HEADS: dict[str, dict[str, dict[str, Any]]] = {
+    "atari-original": {
+        "expected": {"epsilon": 0.1, "evaluation_epsilon": 0.05},
+        "implicit": {"n_step": 1},
+    },
     "minatar": {
         "categorical": {"learning_rate": 1e-4},
         "quantile": {"learning_rate": 1e-4},
@@ -172,6 +187,8 @@ def resolve(agent: str, suite: str) -> AgentConfig:
     own = AGENTS[agent]
     values = PAPER | own | SUITES[suite]
     values |= SUITE_HEADS.get(suite, {}).get(values["head"], {})
+    if suite == "atari-original" and values["replay"] == "prioritised":
+        values |= {"warmup_steps": 20_000, "epsilon_decay_steps": 250_000}  # Rainbow's
     if values["optimizer"] == "rmsprop":
         # DQN is its optimiser: it keeps its own numbers on every suite.
         values |= {k: own[k] for k in ("learning_rate", "optimizer_eps")}

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from munchausen.agent import DEFAULT_AGENT
-from munchausen.agent.config import FIELDS, HINTS, parse_value
+from munchausen.agent.config import parse_value
+from munchausen.commands import field_flags
 from munchausen.commands.console import program, speaker, whole
 from munchausen.envs import DEFAULT_ENVIRONMENT
 from munchausen.errors import TrainingDiverged, UserError
@@ -45,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"one of `munchausen agents` (default {DEFAULT_AGENT}), or several with commas",
     )
     parser.add_argument("--env", help=f"one of `munchausen envs` (default {DEFAULT_ENVIRONMENT})")
+    parser.add_argument("--protocol", help="modern (default) or original, for Atari")
     parser.add_argument("--steps", help="agent steps (default: the environment's)")
     parser.add_argument("--seed", help="the run's seed (default 0)")
     parser.add_argument("--seeds", help="train so many seeds side by side, from --seed on")
@@ -52,20 +54,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
     parser.add_argument("--iteration-steps", help="steps between rows of the records")
     parser.add_argument("--checkpoint-seconds", help="least time between checkpoints (default 30)")
-    fields = parser.add_argument_group("fields of the agent, by default the preset's")
-    for name, field in FIELDS.items():
-        flag = "--" + name.replace("_", "-")
-        fields.add_argument(
-            flag, dest=name, metavar="X", help=field.metadata["help"].replace("%", "%%")
-        )
+    field_flags.add(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    changes = {name: getattr(options, name) for name in FIELDS}
-    changes = {k: parse_value(k, HINTS[k], v) for k, v in changes.items() if v is not None}
     train(
         options.agent,
         options.env,
+        protocol=options.protocol,
         steps=whole("steps", options.steps, 1),
         seed=whole("seed", options.seed, 0),
         seeds=whole("seeds", options.seeds, 1),
@@ -73,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         resume=options.resume,
         iteration_steps=whole("iteration_steps", options.iteration_steps, 1),
         checkpoint_seconds=_seconds(options.checkpoint_seconds),
-        changes=changes,
+        changes=field_flags.read(options),
         as_json=options.json,
     )
     return 0
@@ -83,6 +79,7 @@ def train(
     agent: str | None,
     env: str | None,
     *,
+    protocol: str | None,
     steps: int | None,
     seed: int | None,
     seeds: int | None,
@@ -96,6 +93,7 @@ def train(
     asked = {
         "agent": agent,
         "env": env,
+        "protocol": protocol,
         "steps": steps,
         "seed": seed,
         "seeds": seeds,
@@ -149,6 +147,7 @@ def _fresh(asked: dict[str, Any], changes: dict[str, Any]) -> Settings:
     return make_settings(
         str(asked["agent"] or DEFAULT_AGENT).split(","),
         asked["env"] or DEFAULT_ENVIRONMENT,
+        protocol=asked["protocol"],
         steps=asked["steps"],
         seeds=list(range(first, first + (asked["seeds"] or 1))),
         changes=changes,
@@ -162,6 +161,7 @@ def _resumed(saved: Settings, asked: dict[str, Any], changes: dict[str, Any]) ->
     own = {
         "agent": ",".join(dict.fromkeys(lane.agent for lane in saved.lanes)),
         "env": saved.env,
+        "protocol": None,
         "steps": saved.steps,
         "seed": saved.lanes[0].seed,
         "seeds": len({lane.seed for lane in saved.lanes}),

@@ -61,16 +61,20 @@ class GymEnvironments:
         frames, _ = self._envs.reset(seed=seeds)
         return np.asarray(frames, self.spec.frame_dtype)
 
-    def step(self, actions: np.ndarray) -> HostSteps:
-        frames, rewards, terminated, truncated, info = self._envs.step(actions + self._first_action)
+    def send(self, actions: np.ndarray) -> None:
+        self._actions = actions + self._first_action
+
+    def receive(self) -> HostSteps:
+        frames, rewards, terminated, truncated, info = self._envs.step(self._actions)
         # The vector environment reuses its buffer; rows are copied before they change.
         frames = np.array(frames, self.spec.frame_dtype)
-        final = frames
-        if "final_obs" in info:
+        final = None
+        if truncated.any():
             final = frames.copy()
             for i in np.flatnonzero(info["_final_obs"]):
                 final[i] = info["final_obs"][i]
-        return HostSteps(frames, np.asarray(rewards, np.float32), terminated, truncated, final)
+        rewards = np.asarray(rewards, np.float32)
+        return HostSteps(frames, rewards, terminated, truncated, terminated | truncated, final)
 
     def close(self) -> None:
         self._envs.close()

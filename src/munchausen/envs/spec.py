@@ -48,13 +48,14 @@ class JaxEnvironment(Protocol):
 
 class HostSteps(NamedTuple):
     """One step of a batch of environments on the host. Where an episode ended, `frame` is
-    already the next one's first and `final_frame` the outcome."""
+    already the next one's first."""
 
     frame: np.ndarray
     reward: np.ndarray
-    terminated: np.ndarray
+    terminated: np.ndarray  # for learning: a lost life may count
     truncated: np.ndarray
-    final_frame: np.ndarray
+    over: np.ndarray  # the episode whose return is reported ended
+    final_frame: np.ndarray | None  # the outcomes, where one was truncated; else None
 
 
 @runtime_checkable
@@ -65,6 +66,10 @@ class HostEnvironments(Protocol):
 
     def reset(self, seeds: list[int]) -> np.ndarray: ...
 
-    def step(self, actions: np.ndarray) -> HostSteps: ...
+    def send(self, actions: np.ndarray) -> None: ...
+
+    def receive(self) -> HostSteps:
+        """What the actions sent did."""
+        ...
 
     def close(self) -> None: ...

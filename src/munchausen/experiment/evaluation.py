@@ -4,7 +4,7 @@ Each environment plays a number of episodes fixed beforehand. Taking the first N
 among many running side by side would favour short ones.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from munchausen import envs
 from munchausen.agent.actor import act
 from munchausen.backup import Regulariser
 from munchausen.envs import HostEnvironments, JaxEnvironment, Listing
+from munchausen.envs.spec import HostSteps
 from munchausen.experiment.settings import Settings
 from munchausen.loops.lane import Steps, make_steps
 from munchausen.networks import Network
@@ -114,26 +115,27 @@ def _on_host(
         t = 0
         while quota.any():
             actions = choose(ring, t)
-            step = batch.step(np.asarray(actions))
-            ring = store(ring, actions, Outcome(*_in_order(step)))
+            batch.send(np.asarray(actions))
+            step = batch.receive()
+            ring = store(ring, actions, _outcome(step))
             total += step.reward
             length += 1
             t += 1
-            ended = (step.terminated | step.truncated) & (quota > 0)
+            ended = step.over & (quota > 0)
             returns += total[ended].tolist()
             lengths += length[ended].tolist()
             quota[ended] -= 1
-            over = step.terminated | step.truncated
-            total[over] = 0
-            length[over] = 0
+            total[step.over] = 0
+            length[step.over] = 0
     finally:
         batch.close()
     return Evaluation(np.asarray(returns), np.asarray(lengths), 0)
 
 
-def _in_order(step: Any) -> tuple[Any, ...]:
-    arrays = (step.reward, step.terminated, step.truncated, step.frame, step.final_frame)
-    return tuple(jnp.asarray(x) for x in arrays)
+def _outcome(step: HostSteps) -> Outcome:
+    final = step.frame if step.final_frame is None else step.final_frame
+    arrays = (step.reward, step.terminated, step.truncated, step.frame, final)
+    return Outcome(*(jnp.asarray(x) for x in arrays))
 
 
 def _act(steps: Steps, network: Network, regulariser: Regulariser, ring, epsilon: float, key):

@@ -78,15 +78,16 @@ def make_settings(
     agents: list[str],
     env: str,
     *,
+    protocol: str | None = None,
     steps: int | None = None,
     seeds: list[int],
     changes: dict[str, Any] | None = None,
     iteration_steps: int | None = None,
-    checkpoint_seconds: float = 30.0,
+    checkpoint_seconds: float | None = None,
 ) -> Settings:
     """Resolves presets, the suite and the user's changes. Several agents must differ in
     (alpha, tau, clip_min) alone: only then can they share a program."""
-    listing = find(env)
+    listing = find(env, protocol)
     if not all(agents):
         raise UserError("an agent's name is missing; name one, or several with commas between")
     if seeds[-1] >= 2**31:
@@ -115,7 +116,7 @@ def make_settings(
         configs[0],
         round_up(steps or listing.steps, group),
         round_up(iteration, group),
-        checkpoint_seconds,
+        listing.checkpoint_seconds if checkpoint_seconds is None else checkpoint_seconds,
         tuple((changes or {}).items()),
     )
 

@@ -44,7 +44,12 @@ def make_loop(settings: Settings) -> Loop:
     listing, lanes = settings.listing, list(settings.lanes)
     if listing.loop == "device":
         return DeviceLoop(settings.config, envs.make_jax(listing), lanes)
-    return HostLoop(settings.config, partial(envs.make_host, listing), lanes)
+    return HostLoop(
+        settings.config,
+        partial(envs.make_host, listing),
+        lanes,
+        asynchronous=listing.asynchronous,
+    )
 
 
 class Training:

@@ -30,10 +30,17 @@ class HostState(NamedTuple):
 
 
 class HostLoop:
-    """Order of a round: act; start learning; step the environments meanwhile; store.
+    """Environments step in one batch, or in two that take turns:
 
-    Actions are chosen after the last group's learning is done, so the policy is never
-    behind by more than the learning that overlaps the current step.
+        receive what the batch did; store it; act for it; start learning; send the actions
+
+    Learning is dispatched, not awaited: it runs on the device while the environments step on
+    the host. With two batches one steps while the other is stored and acted for, so that both
+    the emulators and the device always have work. An action comes from the newest parameters
+    there are when it is asked for, short of the learning that overlaps it: the policy lags by
+    at most one round of all environments.
+
+    With one environment nothing overlaps and the order is Algorithm 1's: store, learn, act.
     """
 
     def __init__(
@@ -41,24 +48,26 @@ class HostLoop:
         config: AgentConfig,
         make_envs: Callable[[int], HostEnvironments],
         lanes: list[LaneSpec],
+        *,
+        asynchronous: bool = False,
     ):
+        """`asynchronous`: environments step on threads of their own, so two batches pay."""
         self.config = config
         self.lanes = lanes
-        self.envs = make_envs(len(lanes) * config.envs)
-        self.spec: EnvironmentSpec = self.envs.spec
+        batches = 2 if asynchronous and _halves(config) else 1
+        self.batch = config.envs // batches  # environments of one lane that step at once
+        self.envs = [make_envs(len(lanes) * self.batch) for _ in range(batches)]
+        self.spec: EnvironmentSpec = self.envs[0].spec
         munchausen = any(spec.regulariser.alpha != 0 for spec in lanes)
         self.steps = make_steps(config, self.spec, munchausen=munchausen)
-        width = len(lanes)
-        self._act = jax.jit(over_lanes(self.steps.act, width))
-        self._store = jax.jit(jax.vmap(self.steps.store), donate_argnums=0)
-        self._learn = jax.jit(over_lanes(self.steps.learn, width), donate_argnums=0)
-        self._copy = jax.jit(over_lanes(self.steps.copy_target, width), donate_argnums=0)
+        # The actions on their way: sent, their outcome not yet received.
+        self._sent: list[Any] = [None] * len(self.envs)
+        self._programs: dict[tuple[Any, ...], Any] = {}
 
     def init(self) -> HostState:
         keys = jnp.stack([jax.random.key(spec.seed) for spec in self.lanes])
-        frames = self._by_lane(self.envs.reset(self._env_seeds(start=0)))
         lane = jax.jit(jax.vmap(self.steps.init))(
-            keys, stack_regularisers(self.lanes), jnp.asarray(frames)
+            keys, stack_regularisers(self.lanes), self._reset(start=0)
         )
         shape = (len(self.lanes), self.config.envs)
         return HostState(lane, np.zeros(shape, np.float32), np.zeros(shape, np.int32))
@@ -69,64 +78,157 @@ class HostLoop:
     def restore(self, snapshot: HostState) -> HostState:
         """Emulators cannot be restored: their running episodes are cut here. The last stored
         row becomes each cut episode's final frame, and new episodes begin."""
-        rows = int(jnp.max(snapshot.lane.ring.head))
-        frames = self._by_lane(self.envs.reset(self._env_seeds(start=rows)))
-        lane = jax.jit(jax.vmap(self.steps.begin_again))(snapshot.lane, jnp.asarray(frames))
+        frames = self._reset(start=int(jnp.max(snapshot.lane.ring.head)))
+        lane = jax.jit(jax.vmap(self.steps.begin_again), donate_argnums=0)(snapshot.lane, frames)
         zeros = np.zeros(snapshot.episode_return.shape, np.float32)
         return HostState(lane, zeros, zeros.astype(np.int32))
 
     def close(self) -> None:
-        self.envs.close()
+        for envs in self.envs:
+            envs.close()
 
     def advance(
         self, state: HostState, t: int, steps: int
     ) -> tuple[HostState, Callable[[], Chunk]]:
-        config, lane = self.config, state.lane
+        lane = state.lane
         episode_return, episode_length = state.episode_return.copy(), state.episode_length.copy()
-        ended: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        learned = []
-        for _ in range(steps // config.group_steps):
-            for tick in range(config.ticks_per_group):
-                actions = self._act(lane, jnp.int32(t))
-                chosen = np.asarray(actions)  # waits for the learning before it
-                t += config.envs
-                last = tick == config.ticks_per_group - 1
-                if last and t > config.warmup_steps:
-                    # Dispatched, not awaited: it runs while the environments step.
-                    lane, metrics = self._learn(lane, jnp.int32(t - config.group_steps))
-                    learned.append(metrics)
-                    period = config.target_period_steps
-                    if t // period != (t - config.group_steps) // period:
-                        lane = self._copy(lane, jnp.bool_(True))
-                step = self.envs.step(chosen.reshape(-1))
-                lane = self._store(lane, actions, self._outcome(step))
-                done = self._by_lane(step.terminated | step.truncated)
-                episode_return += self._by_lane(step.reward)
-                episode_length += 1
-                if done.any():
-                    ended.append((done, episode_return.copy(), episode_length.copy()))
-                    episode_return[done] = 0
-                    episode_length[done] = 0
+        ended: list[tuple[np.ndarray, ...]] = []
+        learned: list[UpdateMetrics] = []
+        if self._sent[0] is None:
+            for index in range(len(self.envs)):
+                lane, actions = self._act(lane, t + index * self.batch, index)
+                self._send(index, actions)
+        for _ in range(steps // self.config.envs):
+            for index, envs in enumerate(self.envs):
+                step = envs.receive()
+                t += self.batch
+                due = self._updates_due(t)
+                # When this batch acts again, the others' steps on their way come before.
+                act_at = t + (len(self.envs) - 1) * self.batch
+                if self.config.envs == 1:
+                    lane = self._store(lane, index, step)
+                    lane = self._learn(lane, t, due, learned)
+                    lane, actions = self._act(lane, act_at, index)
+                else:
+                    lane, actions = self._store_and_act(lane, index, step, act_at)
+                    lane = self._learn(lane, t, due, learned)
+                self._send(index, actions)
+                self._count(index, step, episode_return, episode_length, ended)
         report = partial(_collect, ended, learned, len(self.lanes))
         return HostState(lane, episode_return, episode_length), report
 
-    def _env_seeds(self, start: int) -> list[int]:
-        """Of a lane's own seed, so that side by side it plays what it would play alone; and of
-        the row it starts at, so that a resumed run does not play its first episodes again."""
-        return [
-            int(np.random.SeedSequence([spec.seed, start, env]).generate_state(1)[0] >> 1)
-            for spec in self.lanes
-            for env in range(self.config.envs)
-        ]
+    def _updates_due(self, t: int) -> int:
+        """Gradient steps to take now that `t` steps are stored."""
+        if t <= self.config.warmup_steps:
+            return 0
+        period = self.config.update_period_steps
+        return t // period - (t - self.batch) // period
+
+    def _learn(self, lane: Lane, t: int, updates: int, learned: list[UpdateMetrics]) -> Lane:
+        if updates:
+            program = self._program("learn", updates)
+            lane, metrics = program(lane, jnp.int32(t - self.batch))
+            learned.append(metrics)
+        period = self.config.target_period_steps
+        if t > self.config.warmup_steps and t // period != (t - self.batch) // period:
+            lane = self._program("copy")(lane, jnp.bool_(True))
+        return lane
+
+    def _act(self, lane: Lane, t: int, index: int) -> tuple[Lane, Any]:
+        return lane, self._program("act", index)(lane, jnp.int32(t))
+
+    def _store(self, lane: Lane, index: int, step: HostSteps) -> Lane:
+        program = self._program("store", index, step.final_frame is not None)
+        return program(lane, self._sent[index], self._outcome(step), None)
+
+    def _store_and_act(self, lane: Lane, index: int, step: HostSteps, t: int) -> tuple[Lane, Any]:
+        program = self._program("store and act", index, step.final_frame is not None)
+        return program(lane, self._sent[index], self._outcome(step), jnp.int32(t))
+
+    def _send(self, index: int, actions: Any) -> None:
+        self._sent[index] = actions
+        # Waits for the device, but only up to this action: learning is behind it.
+        self.envs[index].send(np.asarray(actions).reshape(-1))
+
+    def _program(self, what: str, *static: Any) -> Any:
+        key = (what, *static)
+        if key not in self._programs:
+            self._programs[key] = self._make_program(what, *static)
+        return self._programs[key]
+
+    def _make_program(self, what: str, *static: Any) -> Any:
+        """`static` is what the program is compiled for: for "learn" the updates, for the
+        others the batch, and whether one of its episodes was cut."""
+        width, count, steps = len(self.lanes), self.batch, self.steps
+
+        def store(lane: Lane, actions: Any, outcome: Outcome, t: Any) -> Any:
+            index, truncates = static
+            some = {"first": index * count}
+            lane = steps.store(lane, actions, outcome, **some, truncates=truncates)
+            if what == "store":
+                return lane
+            return lane, steps.act(lane, t, **some, count=count)
+
+        if what == "act":
+            act = partial(steps.act, first=static[0] * count, count=count)
+            return jax.jit(over_lanes(act, width))
+        function: Any = store
+        if what == "learn":
+            function = partial(steps.learn, updates=static[0])
+        elif what == "copy":
+            function = steps.copy_target
+        return jax.jit(over_lanes(function, width), donate_argnums=0)
+
+    def _count(
+        self,
+        index: int,
+        step: HostSteps,
+        episode_return: np.ndarray,
+        episode_length: np.ndarray,
+        ended: list[tuple[np.ndarray, ...]],
+    ) -> None:
+        some = slice(index * self.batch, (index + 1) * self.batch)
+        returns, lengths = episode_return[:, some], episode_length[:, some]
+        returns += self._by_lane(step.reward)
+        lengths += 1
+        over = self._by_lane(step.over)
+        if over.any():
+            ended.append((over, returns.copy(), lengths.copy()))
+            returns[over] = 0
+            lengths[over] = 0
+
+    def _reset(self, start: int) -> jax.Array:
+        """First frames of new episodes. Seeds are of a lane's own seed, so that side by side
+        it plays what it would play alone; and of the row it starts at, so that a resumed run
+        does not play its first episodes again."""
+        frames = []
+        for index, envs in enumerate(self.envs):
+            if self._sent[index] is not None:
+                envs.receive()  # of the episode that is given up
+                self._sent[index] = None
+            seeds = [
+                int(np.random.SeedSequence([spec.seed, start, env]).generate_state(1)[0] >> 1)
+                for spec in self.lanes
+                for env in range(index * self.batch, (index + 1) * self.batch)
+            ]
+            frames.append(self._by_lane(envs.reset(seeds)))
+        return jnp.asarray(np.concatenate(frames, axis=1))
 
     def _outcome(self, step: HostSteps) -> Outcome:
-        arrays: Any = jax.tree.map(self._by_lane, step)
-        return Outcome(
-            arrays.reward, arrays.terminated, arrays.truncated, arrays.frame, arrays.final_frame
-        )
+        frame = jnp.asarray(self._by_lane(step.frame))  # the one upload of this frame
+        final = frame if step.final_frame is None else self._by_lane(step.final_frame)
+        small: Any = [self._by_lane(x) for x in (step.reward, step.terminated, step.truncated)]
+        reward, terminated, truncated = small
+        return Outcome(reward, terminated, truncated, frame, jnp.asarray(final))
 
     def _by_lane(self, x: np.ndarray) -> np.ndarray:
-        return x.reshape(len(self.lanes), self.config.envs, *x.shape[1:])
+        return x.reshape(len(self.lanes), self.batch, *x.shape[1:])
+
+
+def _halves(config: AgentConfig) -> bool:
+    """Whether half of the environments makes whole updates."""
+    half, odd = divmod(config.envs, 2)
+    return not odd and half > 0 and half % config.update_period_steps == 0
 
 
 def _collect(ended: list[Any], learned: list[UpdateMetrics], lanes: int) -> Chunk:
@@ -137,8 +239,8 @@ def _collect(ended: list[Any], learned: list[UpdateMetrics], lanes: int) -> Chun
     none = (np.zeros(0, np.float32), np.zeros(0, np.int32))
     episodes = [
         Episodes(
-            np.concatenate([none[0]] + [returns[k][done[k]] for done, returns, _ in ended]),
-            np.concatenate([none[1]] + [lengths[k][done[k]] for done, _, lengths in ended]),
+            np.concatenate([none[0]] + [returns[k][over[k]] for over, returns, _ in ended]),
+            np.concatenate([none[1]] + [lengths[k][over[k]] for over, _, lengths in ended]),
         )
         for k in range(lanes)
     ]

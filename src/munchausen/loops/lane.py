@@ -85,59 +85,87 @@ class Steps(NamedTuple):
         )
 
     def act(
-        self, lane: Lane, t: Int[Array, ""], keys: Key[Array, "2"] | None = None
-    ) -> Int[Array, " E"]:
-        """An action for each environment; each has its own step's ε."""
+        self,
+        lane: Lane,
+        t: Int[Array, ""],
+        keys: Key[Array, "2"] | None = None,
+        *,
+        first: int = 0,
+        count: int | None = None,
+    ) -> Int[Array, " e"]:
+        """An action for `count` environments (all) from `first` on; each has its own step's
+        ε, counted from `t`."""
         config = self.config
+        count = config.envs if count is None else count
         draw_key, explore_key = tick_keys(lane, t, 2) if keys is None else keys
         return act(
             self.learner.head,
             lane.learner.online,
-            current_observations(lane.ring, config.stack),
-            epsilon=epsilon_at(config, t + jnp.arange(config.envs)),
+            current_observations(lane.ring, config.stack, first, count),
+            epsilon=epsilon_at(config, t + jnp.arange(count)),
             tau=lane.regulariser.tau,
             exploration=config.exploration,
             draw_key=draw_key,
             explore_key=explore_key,
         )
 
-    def store(self, lane: Lane, actions: Int[Array, " E"], outcome: Outcome) -> Lane:
+    def store(
+        self,
+        lane: Lane,
+        actions: Int[Array, " e"],
+        outcome: Outcome,
+        *,
+        first: int = 0,
+        truncates: bool | None = None,
+    ) -> Lane:
+        """A step of the environments from `first` on. `truncates` as for `replay.append`."""
         if self.config.clip_rewards:
             outcome = outcome._replace(reward=jnp.clip(outcome.reward, -1.0, 1.0))
-        ring, cut = append(lane.ring, actions, outcome, truncates=self.spec.truncates)
-        return self._with_ring(lane, ring, cut)
+        truncates = self.spec.truncates if truncates is None else truncates
+        ring, cut = append(lane.ring, actions, outcome, truncates=truncates, first=first)
+        return self._with_ring(lane, ring, cut, first)
 
     def begin_again(self, lane: Lane, first_frames: Array) -> Lane:
         """Cuts every running episode at its current frame and begins new ones."""
         ring = cut_episodes(lane.ring, first_frames)
-        return self._with_ring(lane, ring, jnp.zeros(ring.envs, bool))
+        return self._with_ring(lane, ring, jnp.zeros(ring.envs, bool), 0)
 
-    def _with_ring(self, lane: Lane, ring: Ring, cut: Array) -> Lane:
+    def _with_ring(self, lane: Lane, ring: Ring, cut: Array, first: int) -> Lane:
         priorities = lane.priorities
         if priorities is not None:
             priorities = advance(
-                priorities, ring, cut, n_step=self.config.n_step, stack=self.config.stack
+                priorities,
+                ring,
+                cut,
+                n_step=self.config.n_step,
+                stack=self.config.stack,
+                first=first,
             )
         return lane._replace(ring=ring, priorities=priorities)
 
-    def learn(self, lane: Lane, t: Int[Array, ""]) -> tuple[Lane, UpdateMetrics]:
-        """The gradient steps of one group. Metrics have the updates as leading axis."""
+    def learn(
+        self, lane: Lane, t: Int[Array, ""], *, updates: int | None = None
+    ) -> tuple[Lane, UpdateMetrics]:
+        """So many gradient steps (a group's). Metrics have the updates as leading axis."""
         key = jax.random.fold_in(lane.learn_key, t)
+        updates = self.config.updates_per_group if updates is None else updates
         if lane.priorities is None:
-            return self._learn_uniform(lane, key)
-        return self._learn_prioritised(lane, key)
+            return self._learn_uniform(lane, key, updates)
+        return self._learn_prioritised(lane, key, updates)
 
     def copy_target(self, lane: Lane, copy: Array) -> Lane:
         online, target = lane.learner.online, lane.learner.target
         target = jax.tree.map(lambda new, old: jnp.where(copy, new, old), online, target)
         return lane._replace(learner=lane.learner._replace(target=target))
 
-    def _learn_uniform(self, lane: Lane, key: PRNGKeyArray) -> tuple[Lane, UpdateMetrics]:
+    def _learn_uniform(
+        self, lane: Lane, key: PRNGKeyArray, updates: int
+    ) -> tuple[Lane, UpdateMetrics]:
         """All batches of the group are drawn at once: the replay does not change within it, so
         this is what drawing them one by one would give. So are the targets on an accelerator,
         in one pass of the frozen network; a CPU computes each when it is needed, as all of
         them together would not stay in its cache (1.5 times slower)."""
-        config, updates = self.config, self.config.updates_per_group
+        config = self.config
         sample_key, update_key = jax.random.split(key)
         row, env = sample_uniform(
             lane.ring,
@@ -164,11 +192,13 @@ class Steps(NamedTuple):
 
         targets = jax.vmap(targets_of)(batches, keys[:, 0]) if self.targets_at_once else None
         # Unrolled, an accelerator launches fewer of the tiny kernels that run the loop itself.
-        unroll = 5 if self.targets_at_once and updates % 5 == 0 else 1
+        unroll = max(n for n in (1, 2, 4, 5) if updates % n == 0) if self.targets_at_once else 1
         state, out = jax.lax.scan(body, lane.learner, (batches, targets, keys), unroll=unroll)
         return lane._replace(learner=state), self._metrics(lane, out, batches.a_tm1)
 
-    def _learn_prioritised(self, lane: Lane, key: PRNGKeyArray) -> tuple[Lane, UpdateMetrics]:
+    def _learn_prioritised(
+        self, lane: Lane, key: PRNGKeyArray, updates: int
+    ) -> tuple[Lane, UpdateMetrics]:
         """Each draw depends on the losses before it: one update after another."""
 
         def body(carry, key):
@@ -183,7 +213,7 @@ class Steps(NamedTuple):
             priorities = update_priorities(priorities, lane.ring, row, env, out.loss)
             return (state, priorities), (out, batch.a_tm1)
 
-        keys = jax.random.split(key, self.config.updates_per_group)
+        keys = jax.random.split(key, updates)
         carry = (lane.learner, lane.priorities)
         (state, priorities), (out, actions) = jax.lax.scan(body, carry, keys)
         lane = lane._replace(learner=state, priorities=priorities)

@@ -29,12 +29,19 @@ def make_priorities(capacity: int) -> Priorities:
 
 
 def advance(
-    priorities: Priorities, ring: Ring, cut: Bool[Array, " E"], *, n_step: int, stack: int
+    priorities: Priorities,
+    ring: Ring,
+    cut: Bool[Array, " e"],
+    *,
+    n_step: int,
+    stack: int,
+    first: int = 0,
 ) -> Priorities:
     """Follows one `append`: transitions whose outcome arrived become eligible at the largest
     priority, those about to lose a frame to the write head leave."""
     values = priorities.values.reshape(-1)
-    env = jnp.arange(ring.envs)
+    some = slice(first, first + len(cut))
+    env = jnp.arange(some.start, some.stop)
 
     def put(values: Array, row: Array, value: Array | float, where: Array) -> Array:
         index = (row % ring.rows) * ring.envs + env
@@ -43,7 +50,7 @@ def advance(
     always = jnp.ones_like(cut)
     # Up to two rows were written (the second where an episode was cut).
     for back in (1, 0):
-        head = ring.head - back
+        head = ring.head[some] - back
         moved = always if back == 0 else cut
         for ahead in range(stack):
             values = put(values, head + ahead, 0.0, moved)

@@ -44,13 +44,13 @@ class Ring(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What one step did to each environment."""
+    """What one step did to each environment (to all, or to some that lie side by side)."""
 
-    reward: Float[Array, " E"]
-    terminated: Bool[Array, " E"]
-    truncated: Bool[Array, " E"]
-    frame: Shaped[Array, "E *frame"]  # the current frame: the outcome, or a new episode's first
-    final_frame: Shaped[Array, "E *frame"]  # the outcome, also where the episode ended
+    reward: Float[Array, " e"]
+    terminated: Bool[Array, " e"]
+    truncated: Bool[Array, " e"]
+    frame: Shaped[Array, "e *frame"]  # the current frame: the outcome, or a new episode's first
+    final_frame: Shaped[Array, "e *frame"]  # the outcome, also where the episode ended
 
 
 class Transitions(NamedTuple):
@@ -78,21 +78,24 @@ def make_ring(first_frames: Shaped[Array, "E *frame"], capacity: int) -> Ring:
 
 
 def append(
-    ring: Ring, actions: Int[Array, " E"], outcome: Outcome, *, truncates: bool
-) -> tuple[Ring, Bool[Array, " E"]]:
-    """Writes a step of every environment. Also returns which of them advanced two rows.
+    ring: Ring, actions: Int[Array, " e"], outcome: Outcome, *, truncates: bool, first: int = 0
+) -> tuple[Ring, Bool[Array, " e"]]:
+    """Writes a step of the environments from `first` on, as many as there are actions. Also
+    returns which of them advanced two rows.
 
-    `truncates` says whether the environment ever truncates; if not, no second row is written.
+    `truncates` says whether any of them may have been cut; if not, no second row is written.
     """
-    env = jnp.arange(ring.envs)
-    slot = ring.head % ring.rows
+    some = slice(first, first + len(actions))
+    env = jnp.arange(some.start, some.stop)
+    head = ring.head[some]
+    slot = head % ring.rows
     cut = outcome.truncated & ~outcome.terminated
     ring = ring._replace(
         actions=ring.actions.at[slot, env].set(actions),
         rewards=ring.rewards.at[slot, env].set(outcome.reward),
         kinds=ring.kinds.at[slot, env].set(outcome.terminated.astype(jnp.uint8)),
     )
-    head = ring.head + 1
+    head = head + 1
     frames, kinds = ring.frames, ring.kinds
     if truncates:
         # An index beyond the ring is dropped: only cut episodes write their final frame.
@@ -103,7 +106,8 @@ def append(
     slot = head % ring.rows
     frames = frames.at[slot, env].set(outcome.frame)
     kinds = kinds.at[slot, env].set(CONTINUES)
-    return ring._replace(frames=frames, kinds=kinds, head=head), cut & truncates
+    heads = ring.head.at[some].set(head)
+    return ring._replace(frames=frames, kinds=kinds, head=heads), cut & truncates
 
 
 def cut_episodes(ring: Ring, first_frames: Shaped[Array, "E *frame"]) -> Ring:
@@ -119,9 +123,13 @@ def cut_episodes(ring: Ring, first_frames: Shaped[Array, "E *frame"]) -> Ring:
     )
 
 
-def current_observations(ring: Ring, stack: int) -> Shaped[Array, "E ..."]:
-    """The stacked observation of each environment, ending with its current frame."""
-    return observations_at(ring, ring.head, jnp.arange(ring.envs), stack)
+def current_observations(
+    ring: Ring, stack: int, first: int = 0, count: int | None = None
+) -> Shaped[Array, "e ..."]:
+    """The stacked observation of `count` environments (all) from `first` on, each ending with
+    its current frame."""
+    stop = ring.envs if count is None else first + count
+    return observations_at(ring, ring.head[first:stop], jnp.arange(first, stop), stack)
 
 
 def observations_at(

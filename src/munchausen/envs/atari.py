@@ -1,0 +1,168 @@
+"""Atari 2600 through ale-py's vector environment, under the protocol of the paper.
+
+Modern (Machado et al. 2018, as in Dopamine and the paper): sticky actions 0.25, a lost life ends
+nothing, no no-op starts, no fire on reset. Original (Mnih et al. 2015, the paper's appendix on
+Asterix): no sticky actions, and a lost life is a terminal for learning while the game goes on.
+
+Both: ALE's grayscale, the maximum of the last two of four skipped frames, area interpolation to
+84 × 84, the minimal action set, episodes cut at 27,000 agent steps. Rewards are handed on
+unclipped: returns count them so, and the learner clips.
+"""
+
+import re
+from typing import Any
+
+import numpy as np
+
+from munchausen.envs.spec import EnvironmentSpec, HostSteps
+from munchausen.errors import UserError
+
+# The rows of the paper's table of scores.
+GAMES = [
+    "AirRaid",
+    "Alien",
+    "Amidar",
+    "Assault",
+    "Asterix",
+    "Asteroids",
+    "Atlantis",
+    "BankHeist",
+    "BattleZone",
+    "BeamRider",
+    "Berzerk",
+    "Bowling",
+    "Boxing",
+    "Breakout",
+    "Carnival",
+    "Centipede",
+    "ChopperCommand",
+    "CrazyClimber",
+    "DemonAttack",
+    "DoubleDunk",
+    "ElevatorAction",
+    "Enduro",
+    "FishingDerby",
+    "Freeway",
+    "Frostbite",
+    "Gopher",
+    "Gravitar",
+    "Hero",
+    "IceHockey",
+    "Jamesbond",
+    "JourneyEscape",
+    "Kangaroo",
+    "Krull",
+    "KungFuMaster",
+    "MontezumaRevenge",
+    "MsPacman",
+    "NameThisGame",
+    "Phoenix",
+    "Pitfall",
+    "Pong",
+    "Pooyan",
+    "PrivateEye",
+    "Qbert",
+    "Riverraid",
+    "RoadRunner",
+    "Robotank",
+    "Seaquest",
+    "Skiing",
+    "Solaris",
+    "SpaceInvaders",
+    "StarGunner",
+    "Tennis",
+    "TimePilot",
+    "Tutankham",
+    "UpNDown",
+    "Venture",
+    "VideoPinball",
+    "WizardOfWor",
+    "YarsRevenge",
+    "Zaxxon",
+]
+
+PROTOCOLS = {"modern": "atari", "original": "atari-original"}  # and the suite of each
+
+FRAME_SKIP = 4
+CAP_FRAMES = 108_000  # 27,000 agent steps
+
+
+def rom_name(game: str) -> str:
+    """MsPacman is ms_pacman to ale-py."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", game).lower()
+
+
+def make_vector(game: str, count: int, *, protocol: str, **changes: Any) -> Any:
+    """ale-py's vector environment under a protocol. Its own defaults are those of neither."""
+    try:
+        from ale_py.vector_env import AtariVectorEnv
+    except ImportError as error:
+        raise UserError(f"atari/{game} needs an extra: pip install 'munchausen[atari]'") from error
+    options: dict[str, Any] = {
+        "autoreset_mode": "SameStep",
+        "stack_num": 1,  # the replay stacks
+        "frameskip": FRAME_SKIP,
+        "maxpool": True,
+        "max_num_frames_per_episode": CAP_FRAMES,
+        "noop_max": 0,
+        "use_fire_reset": False,
+        "reward_clipping": False,
+        "repeat_action_probability": 0.25 if protocol == "modern" else 0.0,
+        # `episodic_life` would restart the whole game at a lost life; this only reports it.
+        "episodic_life": False,
+        "life_loss_info": protocol == "original",
+        "full_action_space": False,
+    }
+    return AtariVectorEnv(rom_name(game), count, **(options | changes))
+
+
+class AtariEnvironments:
+    """`count` copies of one game on ale-py's threads: `send` returns at once."""
+
+    spec: EnvironmentSpec
+
+    def __init__(self, game: str, count: int, *, protocol: str = "modern"):
+        self._envs = make_vector(game, count, protocol=protocol)
+        self.spec = EnvironmentSpec(
+            name=f"{PROTOCOLS[protocol]}/{game}",
+            suite=PROTOCOLS[protocol],
+            frame_shape=(84, 84),
+            frame_dtype="uint8",
+            actions=int(self._envs.single_action_space.n),
+            truncates=True,
+            scale=1 / 255,
+        )
+
+    def reset(self, seeds: list[int]) -> np.ndarray:
+        frames, _ = self._envs.reset(seed=np.asarray(seeds))
+        return frames[:, 0]
+
+    def send(self, actions: np.ndarray) -> None:
+        # ale-py waits for ever on an action that is not there.
+        if (
+            actions.shape != (self._envs.num_envs,)
+            or not ((actions >= 0) & (actions < self.spec.actions)).all()
+        ):
+            raise ValueError(
+                f"{self.spec.name} takes {self._envs.num_envs} actions from 0 to "
+                f"{self.spec.actions - 1}, not {actions}"
+            )
+        self._envs.send(actions.astype(np.int32))
+
+    def receive(self) -> HostSteps:
+        frames, rewards, terminated, truncated, info = self._envs.recv()
+        # A lost life ends an episode for learning only: where the game itself ended, the
+        # environment is at the start of the next one already.
+        over = info["episode_frame_number"] == 0
+        final = info["final_obs"][:, 0] if truncated.any() else None
+        return HostSteps(
+            frames[:, 0],
+            rewards.astype(np.float32),
+            terminated,
+            truncated,
+            over & (terminated | truncated),
+            final,
+        )
+
+    def close(self) -> None:
+        self._envs.close()

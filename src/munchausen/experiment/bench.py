@@ -1,0 +1,191 @@
+"""How fast environments, learner and whole training are here, each alone and together.
+
+The slower of environments and learner is the limit of a training that overlaps them; the ratio
+of the whole to it says how much the loop wastes.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from munchausen.experiment.settings import Settings
+from munchausen.experiment.training import make_loop
+from munchausen.loops.device import DeviceLoop
+from munchausen.loops.host import HostLoop
+from munchausen.loops.lane import Lane, Steps, over_lanes
+
+_LEARNER_CAPACITY = 100_000  # enough that no batch lies in a cache
+
+
+class Rates(NamedTuple):
+    """Agent steps per second, of all lanes together."""
+
+    environments: float
+    learner: float
+    training: float
+    microseconds_per_update: float  # of the learner alone, one update of all lanes
+
+    @property
+    def limit(self) -> float:
+        return min(self.environments, self.learner)
+
+
+def measure(settings: Settings, seconds: float, say: Callable[[str], None]) -> Rates:
+    """About `seconds` for each of the three, after compiling."""
+    period = settings.config.update_period_steps
+    say("environments alone …")
+    environments = environment_rate(settings, seconds)
+    say("learner alone …")
+    updates = learner_rate(settings, seconds)
+    say("whole training …")
+    training = training_rate(settings, seconds)
+    lanes = len(settings.lanes)
+    return Rates(environments, updates * period * lanes, training, 1e6 / updates)
+
+
+def environment_rate(settings: Settings, seconds: float) -> float:
+    """Random actions; batches take turns as in training, but nobody waits for a device."""
+    loop = make_loop(settings)
+    if isinstance(loop, DeviceLoop):
+        return _jax_environment_rate(loop, settings, seconds)
+    assert isinstance(loop, HostLoop)
+    random = np.random.default_rng(0)
+    count = len(settings.lanes) * loop.batch
+    try:
+        for index, batch in enumerate(loop.envs):
+            batch.reset(list(range(index * count, (index + 1) * count)))
+            batch.send(random.integers(0, loop.spec.actions, count))
+
+        def turn() -> int:
+            for batch in loop.envs:
+                batch.receive()
+                batch.send(random.integers(0, loop.spec.actions, count))
+            return len(loop.envs) * count
+
+        rate = _rate(turn, seconds)
+        for batch in loop.envs:
+            batch.receive()
+    finally:
+        loop.close()
+    return rate
+
+
+def _jax_environment_rate(loop: DeviceLoop, settings: Settings, seconds: float) -> float:
+    env, count = loop.env, len(settings.lanes) * settings.config.envs
+    state, _ = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), count))
+    length = 100
+
+    def tick(state: Any, key: Any) -> tuple[Any, Any]:
+        action_key, step_key, init_key = jax.random.split(key, 3)
+        actions = jax.random.randint(action_key, (count,), 0, env.spec.actions)
+        state, step = jax.vmap(env.step)(state, actions, jax.random.split(step_key, count))
+        fresh, _ = jax.vmap(env.init)(jax.random.split(init_key, count))
+        done = step.terminated | step.truncated
+
+        def choose(new: Any, old: Any) -> Any:
+            return jnp.where(done.reshape(done.shape + (1,) * (new.ndim - 1)), new, old)
+
+        return jax.tree.map(choose, fresh, state), jnp.sum(step.frame)
+
+    @jax.jit
+    def many(state: Any, key: Any) -> tuple[Any, Any]:
+        return jax.lax.scan(tick, state, jax.random.split(key, length))
+
+    held = [state]
+
+    def turn() -> int:
+        held[0], _ = jax.block_until_ready(many(held[0], jax.random.key(1)))
+        return length * count
+
+    return _rate(turn, seconds)
+
+
+def learner_rate(settings: Settings, seconds: float) -> float:
+    """Updates per second on a full replay of random frames (never of zeros, which would all
+    be alike)."""
+    capacity = max(min(settings.config.capacity, _LEARNER_CAPACITY), settings.config.warmup_steps)
+    loop: Any = make_loop(replace(settings, config=replace(settings.config, capacity=capacity)))
+    steps: Steps = loop.steps
+    try:
+        lane = jax.jit(partial(_fill, actions=steps.spec.actions), donate_argnums=0)(
+            loop.snapshot(loop.init()).lane
+        )
+        learn = jax.jit(over_lanes(steps.learn, len(settings.lanes)), donate_argnums=0)
+        held: list[Any] = [lane, 0]
+        del lane
+
+        def turn() -> int:
+            held[0], metrics = learn(held[0], jnp.int32(held[1]))
+            held[1] += 1
+            if held[1] % 8 == 0:
+                jax.block_until_ready(metrics)
+            return settings.config.updates_per_group
+
+        return _rate(turn, seconds, lambda: jax.block_until_ready(held[0]))
+    finally:
+        loop.close()
+
+
+def _fill(lane: Lane, *, actions: int) -> Lane:
+    ring, key = lane.ring, jax.random.key(0)
+    if ring.frames.dtype == bool:
+        frames = jax.random.bernoulli(key, 0.2, ring.frames.shape)
+    elif ring.frames.dtype == jnp.uint8:
+        frames = jax.random.bits(key, ring.frames.shape, jnp.uint8)
+    else:
+        frames = jax.random.normal(key, ring.frames.shape)
+    ring = ring._replace(
+        frames=frames,
+        actions=jax.random.randint(key, ring.actions.shape, 0, actions),
+        head=jnp.full_like(ring.head, ring.frames.shape[1] - 1),
+    )
+    priorities = lane.priorities
+    if priorities is not None:
+        priorities = priorities._replace(values=jnp.ones_like(priorities.values))
+    return lane._replace(ring=ring, priorities=priorities)
+
+
+def training_rate(settings: Settings, seconds: float) -> float:
+    """The loop as in training, after its warm-up."""
+    config, lanes = settings.config, len(settings.lanes)
+    loop = make_loop(settings)
+    try:
+        state: Any = loop.init()
+        group = config.group_steps
+        warm = -(-config.warmup_steps // group) * group
+        state, report = loop.advance(state, 0, warm)
+        report()
+        chunk = max(1, 1_000 // group) * group
+        held: list[Any] = [state, warm, report]
+        del state
+
+        def turn() -> int:
+            held[0], report = loop.advance(held[0], held[1], chunk)
+            held[1] += chunk
+            held[2]()  # looks at the chunk before, as a training does
+            held[2] = report
+            return chunk * lanes
+
+        return _rate(turn, seconds, lambda: held[2]())
+    finally:
+        loop.close()
+
+
+def _rate(
+    turn: Callable[[], int], seconds: float, finish: Callable[[], Any] = lambda: None
+) -> float:
+    """What turns count, per second. The first few compile; `finish` waits for the device."""
+    for _ in range(3):
+        turn()
+    finish()
+    begun, done = time.monotonic(), 0
+    while time.monotonic() - begun < seconds:
+        done += turn()
+    finish()
+    return done / (time.monotonic() - begun)
