@@ -10,7 +10,9 @@ from munchausen.networks.layers import INITIALISERS, Convolution
 
 
 @pytest.mark.parametrize("padding", ("SAME", "VALID"))
-@pytest.mark.parametrize("kernel, stride", ((1, 1), (2, 1), (3, 1), (4, 1), (4, 2), (6, 3), (8, 4)))
+@pytest.mark.parametrize(
+    ("kernel", "stride"), ((1, 1), (2, 1), (3, 1), (4, 1), (4, 2), (6, 3), (8, 4))
+)
 def test_matrix_product_is_the_convolution(padding, kernel, stride, key):
     layer = Convolution(
         3, 5, kernel, stride=stride, padding=padding, initialiser="glorot_uniform", key=key

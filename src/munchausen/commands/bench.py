@@ -73,7 +73,6 @@ def run(options: argparse.Namespace) -> int:
     )
     print(f"one update: {rates.microseconds_per_update:,.1f} µs")
     print(f"training is {rates.training / rates.limit:.0%} of the slower part")
-    print(
-        f"{options.agent} on {settings.env}, {settings.config.envs} environments, on {result['device']}"
-    )
+    where = f"{settings.config.envs} environments, on {result['device']}"
+    print(f"{options.agent} on {settings.env}, {where}")
     return 0
