@@ -6,7 +6,6 @@ of the whole to it says how much the loop wastes.
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,8 +18,6 @@ from munchausen.experiment.training import make_loop
 from munchausen.loops.device import DeviceLoop
 from munchausen.loops.host import HostLoop
 from munchausen.loops.lane import Lane, Steps, over_lanes
-
-_LEARNER_CAPACITY = 100_000  # enough that no batch lies in a cache
 
 
 class Rates(NamedTuple):
@@ -108,24 +105,24 @@ def _jax_environment_rate(loop: DeviceLoop, settings: Settings, seconds: float) 
 
 def learner_rate(settings: Settings, seconds: float) -> float:
     """Updates per second on a full replay of random frames (never of zeros, which would all
-    be alike)."""
-    capacity = max(min(settings.config.capacity, _LEARNER_CAPACITY), settings.config.warmup_steps)
-    loop: Any = make_loop(replace(settings, config=replace(settings.config, capacity=capacity)))
+    be alike), as many at once as in training."""
+    loop: Any = make_loop(settings)
     steps: Steps = loop.steps
+    updates = settings.config.updates_per_group
+    if isinstance(loop, HostLoop):
+        updates = max(1, loop.batch // settings.config.update_period_steps)
     try:
-        lane = jax.jit(partial(_fill, actions=steps.spec.actions), donate_argnums=0)(
-            loop.snapshot(loop.init()).lane
-        )
-        learn = jax.jit(over_lanes(steps.learn, len(settings.lanes)), donate_argnums=0)
-        held: list[Any] = [lane, 0]
-        del lane
+        fill = jax.jit(partial(_fill, actions=steps.spec.actions), donate_argnums=0)
+        held: list[Any] = [fill(loop.snapshot(loop.init()).lane), 0]
+        function = partial(steps.learn, updates=updates)
+        learn = jax.jit(over_lanes(function, len(settings.lanes)), donate_argnums=0)
 
         def turn() -> int:
             held[0], metrics = learn(held[0], jnp.int32(held[1]))
             held[1] += 1
             if held[1] % 8 == 0:
                 jax.block_until_ready(metrics)
-            return settings.config.updates_per_group
+            return updates
 
         return _rate(turn, seconds, lambda: jax.block_until_ready(held[0]))
     finally:

@@ -1,7 +1,7 @@
 """Dense and convolutional layers with named initialisers, on one example at a time."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -38,10 +38,11 @@ class Convolution(eqx.Module):
     """A convolution over [height, width, channels], written as one matrix product.
 
     Stride s is brought to 1 first: blocks of s × s pixels become channels, and the kernel
-    shrinks by s. Then the shifted images lie beside each other and one product with the
-    weights does the rest. XLA's own convolution is slower at these sizes: its weight gradient
-    on a CPU by an order of magnitude, and under `vmap` over networks (seeds side by side) it
-    becomes a grouped one.
+    shrinks by s. Then either the shifted images lie beside each other and are multiplied by all
+    weights, or one product gives what each pixel adds to all its neighbours and the shifted
+    products are added: whichever moves fewer bytes. XLA's own convolution is slower at these
+    sizes: its weight gradient on a CPU by an order of magnitude, and under `vmap` over networks
+    (seeds side by side) it becomes a grouped one.
     """
 
     weight: Float[Array, "kh kw I O"]
@@ -70,24 +71,51 @@ class Convolution(eqx.Module):
     def __call__(self, x: Float[Array, "H W I"]) -> Float[Array, "h w O"]:
         kernel, _, inputs, outputs = self.weight.shape
         stride, wide = self.stride, kernel // self.stride
-        (top, bottom, height), (left, right, width) = (self._fit(n) for n in x.shape[:2])
-        x = jnp.pad(x[: height - top, : width - left], ((top, bottom), (left, right), (0, 0)))
-        blocks = x.reshape(height // stride, stride, width // stride, stride, inputs)
-        blocks = blocks.swapaxes(1, 2).reshape(height // stride, width // stride, -1)
-        h, w = height // stride - wide + 1, width // stride - wide + 1
-        shifted = [blocks[i : i + h, j : j + w] for i in range(wide) for j in range(wide)]
+        tall, broad = (self._fit(size) for size in x.shape[:2])
+        if stride > 1:
+            x = jax.lax.pad(x, 0.0, ((*tall.pad, 0), (*broad.pad, 0), (0, 0, 0)))
+            x = x.reshape(x.shape[0] // stride, stride, x.shape[1] // stride, stride, inputs)
+            x = x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], stride * stride * inputs)
+            before = (0, 0)
+        else:
+            before = (tall.pad[0], broad.pad[0])
+        # [wide, wide, channels of a block, outputs]
         weight = self.weight.reshape(wide, stride, wide, stride, inputs, outputs)
-        weight = weight.swapaxes(1, 2).reshape(-1, outputs)
-        return jnp.concatenate(shifted, axis=-1) @ weight + self.bias
+        weight = weight.swapaxes(1, 2).reshape(wide, wide, -1, outputs)
 
-    def _fit(self, size: int) -> tuple[int, int, int]:
-        """Pixels to add before and after an axis, and its length then: a multiple of the
-        stride. Pixels no window reaches are dropped."""
+        def shift(image: Array, i: int, j: int) -> Array:
+            """Row i and column j come first; zeros where there is no pixel."""
+            low = (before[0] - i, before[1] - j)
+            edges = [
+                (low[k], size - image.shape[k] - low[k], 0)
+                for k, size in enumerate((tall.windows, broad.windows))
+            ]
+            return jax.lax.pad(image, 0.0, (*edges, (0, 0, 0)))
+
+        offsets = [(i, j) for i in range(wide) for j in range(wide)]
+        if weight.shape[2] < outputs:
+            beside = jnp.concatenate([shift(x, i, j) for i, j in offsets], axis=-1)
+            return beside @ weight.reshape(-1, outputs) + self.bias
+        together = x @ weight.transpose(2, 0, 1, 3).reshape(weight.shape[2], -1)
+        # Split and not sliced: the gradient of a split is one concatenation.
+        parts = jnp.split(together, len(offsets), axis=-1)
+        shifted = [shift(part, i, j) for part, (i, j) in zip(parts, offsets, strict=True)]
+        return sum(shifted, start=self.bias)
+
+    def _fit(self, size: int) -> "_Fit":
         kernel, stride = self.weight.shape[0], self.stride
         if self.padding == "VALID":
             windows = (size - kernel) // stride + 1
-            return 0, 0, (windows - 1) * stride + kernel
-        windows = -(-size // stride)
-        length = (windows - 1) * stride + kernel
-        missing = max(length - size, 0)
-        return missing // 2, missing - missing // 2, length
+            before = 0
+        else:
+            windows = -(-size // stride)
+            before = ((windows - 1) * stride + kernel - size) // 2
+        return _Fit(windows, (before, (windows - 1) * stride + kernel - size - before))
+
+
+class _Fit(NamedTuple):
+    """How windows lie along an axis: how many, and the pixels to add before and after it
+    (less than none: pixels no window reaches are dropped)."""
+
+    windows: int
+    pad: tuple[int, int]
