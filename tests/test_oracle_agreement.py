@@ -46,11 +46,11 @@ def setup(agent):
     learner = make_learner(config, (FEATURES,), ACTIONS, 1.0)
     random = np.random.default_rng(11)
     batch = Transitions(
-        jnp.asarray(random.normal(size=(BATCH, FEATURES)), jnp.float32),
+        jnp.asarray(random.normal(size=(BATCH, 1, FEATURES)), jnp.float32),
         jnp.asarray(random.integers(0, ACTIONS, BATCH), jnp.int32),
         jnp.asarray(random.normal(size=BATCH) * 2, jnp.float32),
         jnp.asarray(random.choice([0.0, 0.99, 0.970299], BATCH), jnp.float32),
-        jnp.asarray(random.normal(size=(BATCH, FEATURES)), jnp.float32),
+        jnp.asarray(random.normal(size=(BATCH, 1, FEATURES)), jnp.float32),
     )
     return config, learner, batch
 
@@ -62,7 +62,9 @@ def oracle_targets(config, learner, target, batch, draws):
     draws = list(draws)
     at_s = draws.pop(0) if config.head == "implicit" and learner.munchausen else None
     for i in range(BATCH):
-        s, s_next = (np.asarray(x[i], np.float64) for x in (batch[0], batch[4]))
+        s, s_next = (
+            np.asarray(x[i], np.float64) for x in (batch.observation_tm1, batch.observation_t)
+        )
         a, r, discount = int(batch.a_tm1[i]), float(batch.r_t[i]), float(batch.discount_t[i])
         if config.head == "expected":
             q_tm1, q_t = oracle.expected_q(params, s), oracle.expected_q(params, s_next)
@@ -109,7 +111,7 @@ def test_targets_and_gradient_step(agent, key, monkeypatch):
     np.testing.assert_allclose(targets, expected, rtol=1e-5, atol=1e-5)
 
     # Two steps, so that the optimiser's moments count; jitted as in the loops.
-    xs, actions = np.asarray(batch[0], np.float64), np.asarray(batch.a_tm1)
+    xs, actions = np.asarray(batch.observation_tm1, np.float64), np.asarray(batch.a_tm1)
     params, moments = as_oracle(state.online), None
     for i in range(2):
         del draws[:]

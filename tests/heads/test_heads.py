@@ -129,9 +129,9 @@ def test_implicit_draws_are_independent(key, monkeypatch):
     )
     learner = make_learner(config, (4,), 3, 1.0)
     batch = 256
-    observations = jnp.zeros((batch, 4))
+    frames = jnp.zeros((batch, 1, 4))
     ones = jnp.ones(batch)
-    transitions = Transitions(observations, jnp.zeros(batch, jnp.int32), ones, ones, observations)
+    transitions = Transitions(frames, jnp.zeros(batch, jnp.int32), ones, ones, frames)
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
     learner.targets(implicit_network(key), regulariser, transitions, key)
     assert [d.shape for d in drawn] == [(batch, 32)] * 3

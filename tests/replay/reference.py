@@ -44,8 +44,6 @@ class Episode:
     ending: str = "none yet"
 
     def observation(self, t: int, stack: int) -> np.ndarray:
-        if stack == 1:
-            return self.frames[t]
         nothing = np.zeros_like(self.frames[0])
         frames = [self.frames[i] if i >= 0 else nothing for i in range(t - stack + 1, t + 1)]
         if nothing.ndim == 2:

@@ -9,6 +9,7 @@ Both: ALE's grayscale, the maximum of the last two of four skipped frames, area 
 unclipped: returns count them so, and the learner clips.
 """
 
+import os
 import re
 from typing import Any
 
@@ -73,7 +74,9 @@ class AtariEnvironments:
     spec: EnvironmentSpec
 
     def __init__(self, game: str, count: int, *, protocol: str = "modern"):
-        self._envs = make_vector(game, count, protocol=protocol)
+        # Two such batches take turns, and the thread that feeds the device needs a core too.
+        threads = max(1, ((os.cpu_count() or 1) - 1) // 2)
+        self._envs = make_vector(game, count, protocol=protocol, num_threads=threads)
         self.spec = EnvironmentSpec(
             name=f"{PROTOCOLS[protocol]}/{game}",
             suite=PROTOCOLS[protocol],

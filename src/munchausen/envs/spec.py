@@ -18,9 +18,7 @@ class EnvironmentSpec:
     scale: float = 1.0  # what the network multiplies frames by
 
     def observation_shape(self, stack: int) -> tuple[int, ...]:
-        """As `replay.observations_at` stacks: pixel planes gain an axis, the rest widen."""
-        if stack == 1:
-            return self.frame_shape
+        """As `replay.observe` stacks: pixel planes gain an axis, the rest widen."""
         if len(self.frame_shape) == 2:
             return (*self.frame_shape, stack)
         return (*self.frame_shape[:-1], self.frame_shape[-1] * stack)

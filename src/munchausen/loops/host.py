@@ -2,6 +2,7 @@
 step on the host while the device learns."""
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -63,6 +64,9 @@ class HostLoop:
         # The actions on their way: sent, their outcome not yet received.
         self._sent: list[Any] = [None] * len(self.envs)
         self._programs: dict[tuple[Any, ...], Any] = {}
+        # Starting the many kernels of learning takes as long as they run: not on the thread
+        # that keeps the environments busy.
+        self._launcher = ThreadPoolExecutor(1, "learner")
 
     def init(self) -> HostState:
         keys = jnp.stack([jax.random.key(spec.seed) for spec in self.lanes])
@@ -84,6 +88,7 @@ class HostLoop:
         return HostState(lane, zeros, zeros.astype(np.int32))
 
     def close(self) -> None:
+        self._launcher.shutdown()
         for envs in self.envs:
             envs.close()
 
@@ -98,39 +103,39 @@ class HostLoop:
             for index in range(len(self.envs)):
                 lane, actions = self._act(lane, t + index * self.batch, index)
                 self._send(index, actions)
+        learning: Future[Lane] | None = None
         for _ in range(steps // self.config.envs):
             for index, envs in enumerate(self.envs):
                 step = envs.receive()
                 t += self.batch
-                due = self._updates_due(t)
+                lane = learning.result() if learning else lane
                 # When this batch acts again, the others' steps on their way come before.
                 act_at = t + (len(self.envs) - 1) * self.batch
                 if self.config.envs == 1:
                     lane = self._store(lane, index, step)
-                    lane = self._learn(lane, t, due, learned)
+                    lane = self._learn(lane, t, learned)
                     lane, actions = self._act(lane, act_at, index)
                 else:
                     lane, actions = self._store_and_act(lane, index, step, act_at)
-                    lane = self._learn(lane, t, due, learned)
+                    learning = self._launcher.submit(self._learn, lane, t, learned)
                 self._send(index, actions)
                 self._count(index, step, episode_return, episode_length, ended)
+        lane = learning.result() if learning else lane
         report = partial(_collect, ended, learned, len(self.lanes))
         return HostState(lane, episode_return, episode_length), report
 
-    def _updates_due(self, t: int) -> int:
-        """Gradient steps to take now that `t` steps are stored."""
-        if t <= self.config.warmup_steps:
-            return 0
-        period = self.config.update_period_steps
-        return t // period - (t - self.batch) // period
+    def _learn(self, lane: Lane, t: int, learned: list[UpdateMetrics]) -> Lane:
+        """What is due now that `t` steps are stored: gradient steps, a copy to the target."""
 
-    def _learn(self, lane: Lane, t: int, updates: int, learned: list[UpdateMetrics]) -> Lane:
-        if updates:
-            program = self._program("learn", updates)
-            lane, metrics = program(lane, jnp.int32(t - self.batch))
+        def passed(period: int) -> int:
+            return t // period - (t - self.batch) // period
+
+        if t <= self.config.warmup_steps:
+            return lane
+        if updates := passed(self.config.update_period_steps):
+            lane, metrics = self._program("learn", updates)(lane, jnp.int32(t - self.batch))
             learned.append(metrics)
-        period = self.config.target_period_steps
-        if t > self.config.warmup_steps and t // period != (t - self.batch) // period:
+        if passed(self.config.target_period_steps):
             lane = self._program("copy")(lane, jnp.bool_(True))
         return lane
 

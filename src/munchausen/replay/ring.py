@@ -54,13 +54,21 @@ class Outcome(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """A batch of n-step transitions."""
+    """A batch of n-step transitions, each state as the frames it is made of."""
 
-    observation_tm1: Shaped[Array, "B ..."]
+    frames_tm1: Shaped[Array, "B stack *frame"]
     a_tm1: Int[Array, " B"]
     r_t: Float[Array, " B"]  # Σ γᵏ r_k
     discount_t: Float[Array, " B"]  # γⁿ, or less where the episode was cut; 0 on termination
-    observation_t: Shaped[Array, "B ..."]
+    frames_t: Shaped[Array, "B stack *frame"]
+
+    @property
+    def observation_tm1(self) -> Shaped[Array, "B ..."]:
+        return observe(self.frames_tm1)
+
+    @property
+    def observation_t(self) -> Shaped[Array, "B ..."]:
+        return observe(self.frames_t)
 
 
 def make_ring(first_frames: Shaped[Array, "E *frame"], capacity: int) -> Ring:
@@ -129,16 +137,15 @@ def current_observations(
     """The stacked observation of `count` environments (all) from `first` on, each ending with
     its current frame."""
     stop = ring.envs if count is None else first + count
-    return observations_at(ring, ring.head[first:stop], jnp.arange(first, stop), stack)
+    return observe(frames_at(ring, ring.head[first:stop], jnp.arange(first, stop), stack))
 
 
-def observations_at(
+def frames_at(
     ring: Ring, row: Int[Array, " B"], env: Int[Array, " B"], stack: int
-) -> Shaped[Array, "B ..."]:
-    """The last `stack` frames up to `row`, oldest first, zeros before the episode's start,
-    stacked along the last axis (a plane of pixels gains one)."""
+) -> Shaped[Array, "B stack *frame"]:
+    """The last `stack` frames up to `row`, oldest first, zeros before the episode's start."""
     if stack == 1:
-        return ring.frames[row % ring.rows, env]
+        return ring.frames[row % ring.rows, env][:, None]
     frames, inside = [], jnp.ones_like(row, dtype=bool)
     for back in range(stack):
         if back:
@@ -148,9 +155,18 @@ def observations_at(
         frame = ring.frames[(row - back) % ring.rows, env]
         frames.append(jnp.where(_like(inside, frame), frame, 0))
     frames.reverse()
-    if ring.frames.ndim == 4:
-        return jnp.stack(frames, axis=-1)
-    return jnp.concatenate(frames, axis=-1)
+    return jnp.stack(frames, axis=1)
+
+
+def observe(frames: Shaped[Array, "B stack *frame"]) -> Shaped[Array, "B ..."]:
+    """Frames as a network sees them, stacked along the last axis (a plane of pixels gains
+    one). Kept apart from the gathering: moving single bytes is slow, so it is best done where
+    they become numbers."""
+    if frames.ndim == 4:
+        return jnp.moveaxis(frames, 1, -1)
+    if frames.shape[1] == 1:
+        return frames[:, 0]
+    return jnp.concatenate(jnp.unstack(frames, axis=1), axis=-1)
 
 
 def eligible_rows(
@@ -208,11 +224,11 @@ def gather(
         terminated = terminated | (going & (kind == TERMINATED))
         going = going & ~terminated
     return Transitions(
-        observation_tm1=observations_at(ring, row, env, stack),
+        frames_tm1=frames_at(ring, row, env, stack),
         a_tm1=ring.actions[row % ring.rows, env],
         r_t=reward,
         discount_t=jnp.where(terminated, 0.0, factor),
-        observation_t=observations_at(ring, row + steps, env, stack),
+        frames_t=frames_at(ring, row + steps, env, stack),
     )
 
 
