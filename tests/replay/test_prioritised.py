@@ -12,7 +12,7 @@ from reference import CASES, PLANS, ROWS, assert_frequencies, assert_gathers, pl
 from munchausen import replay
 from munchausen.replay import Priorities
 
-advance = jax.jit(replay.advance, static_argnames=("n_step", "stack"))
+advance = jax.jit(replay.advance, static_argnames=("n_step", "stack", "first"))
 sample = jax.jit(replay.sample_prioritised, static_argnames="batch")
 update = jax.jit(replay.update_priorities)
 
@@ -48,8 +48,12 @@ def test_priorities_of_a_stream(case, plan, learns):
     priorities = replay.make_priorities(case.batch)
     for i, moment in enumerate(play(case, plan)):
         ring = moment.ring
-        if i:
-            priorities = advance(priorities, ring, moment.cut, n_step=case.n_step, stack=case.stack)
+        # All environments at once, or one first and then the others.
+        for some in [slice(0, 1), slice(1, None)] if i % 2 else [slice(0, None)]:
+            cut = moment.cut[some]
+            if i and len(cut):
+                arguments = {"n_step": case.n_step, "stack": case.stack, "first": some.start}
+                priorities = advance(priorities, ring, cut, **arguments)
         found = moment.eligible(case)
         model = {pair: model.get(pair, largest) for pair in found}
 
