@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from munchausen.commands import COMMANDS
-from munchausen.errors import TrainingDiverged, UserError, unknown
+from munchausen.errors import StorageError, TrainingDiverged, UserError, unknown
 from munchausen.experiment.training import Interrupted
 
 
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     except UserError as error:
         print(f"munchausen: {error}", file=sys.stderr)
         return 2
-    except TrainingDiverged as error:
+    except (TrainingDiverged, StorageError) as error:
         print(f"munchausen: {error}", file=sys.stderr)
         return 1
     except Interrupted as stop:

@@ -8,6 +8,10 @@ class UserError(Exception):
     """Bad input. The command line prints it and exits with 2."""
 
 
+class StorageError(Exception):
+    """Something could not be written: a full disk, a lost mount."""
+
+
 class TrainingDiverged(Exception):
     """A loss or a Q-value became NaN or infinite. The command line exits with 1."""
 

@@ -3,10 +3,13 @@
     checkpoints/step-000000200000/state.safetensors   every array that decides the future
                                   manifest.json       its hash, the counters, the records' length
 
+A large replay is kept in blocks beside it (see `segments`), which the manifest names by hash.
+
 A checkpoint is written beside its place and renamed into it. When one is read, its hashes are
 checked; a damaged one is refused by name and the one before it is used. Nothing is unpickled.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -18,12 +21,24 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import zstandard
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from munchausen.errors import UserError
+from munchausen.experiment.segments import (
+    CHECKPOINTS,
+    REPLAY,
+    Segments,
+    Written,
+    block_path,
+    fill,
+    read_block,
+    write_block,
+)
+from munchausen.replay import Ring
 
-CHECKPOINTS = "checkpoints"
+STATE, MANIFEST = "state.safetensors", "manifest.json"
 KEEP = 2  # the newest, and one to fall back to
 FORMAT = 1
 
@@ -31,14 +46,22 @@ FORMAT = 1
 class Checkpoint(NamedTuple):
     state: Any
     counters: dict[str, Any]
+    segments: list[Written]  # the full blocks of its replay, if that is kept in blocks
 
 
 class DamagedCheckpoint(Exception):
     """A file of the checkpoint is missing, cut or altered."""
 
 
-def write_checkpoint(folder: Path, step: int, state: Any, counters: dict[str, Any]) -> Path:
-    """`counters` is JSON: the step, the records' length, the accounting."""
+def write_checkpoint(
+    folder: Path,
+    step: int,
+    state: Any,
+    counters: dict[str, Any],
+    segments: Segments | None = None,
+) -> Path:
+    """`counters` is JSON: the step, the records' length, the accounting. With `segments`, the
+    replay is in blocks of its own and `state` is without it."""
     parent = folder / CHECKPOINTS
     parent.mkdir(exist_ok=True)
     place = parent / f"step-{step:012d}"
@@ -46,14 +69,23 @@ def write_checkpoint(folder: Path, step: int, state: Any, counters: dict[str, An
     for cut in parent.glob(".writing-*"):  # by a kill
         shutil.rmtree(cut)
     writing.mkdir()
-    save_file(flatten(state), writing / "state.safetensors")
-    manifest = {
+    save_file(flatten(state), writing / STATE)
+    manifest: dict[str, Any] = {
         "format": FORMAT,
-        "files": {"state.safetensors": sha256_of(writing / "state.safetensors")},
+        "files": {STATE: sha256_of(writing / STATE)},
         "counters": counters,
     }
+    if segments is not None:
+        manifest["replay"] = {
+            "rows": segments.rows,
+            "full": segments.full,
+            "tail": [
+                (block.first, write_block(block_path(writing, block.first, "tail"), block))
+                for block in segments.tail
+            ],
+        }
     manifest["sha256"] = _manifest_hash(manifest)
-    (writing / "manifest.json").write_text(json.dumps(manifest, indent=1))
+    (writing / MANIFEST).write_text(json.dumps(manifest, indent=1))
     for path in (*writing.iterdir(), writing):
         _fsync(path)
     if place.exists():  # a resumed run wrote this step before it was cut
@@ -65,12 +97,12 @@ def write_checkpoint(folder: Path, step: int, state: Any, counters: dict[str, An
     return place
 
 
-def read_latest(folder: Path, template: Any) -> Checkpoint | None:
+def read_latest(folder: Path, template: Any, *, segmented: bool = False) -> Checkpoint | None:
     """The newest checkpoint that is whole, or None if there is none at all."""
     places = list_checkpoints(folder)
     for place in reversed(places):
         try:
-            return read_checkpoint(place, template)
+            return read_checkpoint(place, template, segmented=segmented)
         except DamagedCheckpoint as damage:
             warnings.warn(f"{damage}; trying the one before it", stacklevel=2)
     if places:
@@ -78,23 +110,79 @@ def read_latest(folder: Path, template: Any) -> Checkpoint | None:
     return None
 
 
-def read_checkpoint(place: Path, template: Any) -> Checkpoint:
+def read_checkpoint(place: Path, template: Any, *, segmented: bool = False) -> Checkpoint:
     """Checks every hash, then rebuilds `template`'s structure. Raises DamagedCheckpoint."""
-    counters, arrays = read_arrays(place)
-    return Checkpoint(unflatten(arrays, template, place), counters)
+    manifest = read_manifest(place)
+    arrays = _read_state(place, manifest)
+    if not segmented:
+        return Checkpoint(unflatten(arrays, template, place), manifest["counters"], [])
+    blocks = _read_blocks(place, manifest)
+    state = unflatten(arrays, without_replay(template), place)
+    ring = template.lane.ring
+    frames, actions, rewards, kinds = (jnp.zeros(x.shape, x.dtype) for x in ring[:-1])
+    empty = Ring(frames, actions, rewards, kinds, state.lane.ring)
+    state = state._replace(lane=state.lane._replace(ring=fill(empty, blocks)))
+    return Checkpoint(state, manifest["counters"], named_blocks(place))
+
+
+def without_replay(state: Any) -> Any:
+    """A loop's state with only the head of its ring left."""
+    return state._replace(lane=state.lane._replace(ring=state.lane.ring.head))
+
+
+def named_blocks(place: Path) -> list[Written]:
+    """The full blocks of the replay that a checkpoint names."""
+    return [Written(*x) for x in read_manifest(place).get("replay", {"full": []})["full"]]
+
+
+def full_blocks(folder: Path) -> set[int]:
+    """First rows of those that any checkpoint names."""
+    found = set()
+    for place in list_checkpoints(folder):
+        with contextlib.suppress(DamagedCheckpoint):
+            found |= {block.first for block in named_blocks(place)}
+    return found
 
 
 def read_arrays(place: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    try:
-        manifest = json.loads((place / "manifest.json").read_text())
+    """The counters and the state, without a replay kept in segments."""
+    manifest = read_manifest(place)
+    return manifest["counters"], _read_state(place, manifest)
+
+
+def read_manifest(place: Path) -> dict[str, Any]:
+    with _damage(place):
+        manifest = json.loads((place / MANIFEST).read_text())
         if manifest.pop("sha256") != _manifest_hash(manifest):
-            raise DamagedCheckpoint(f"{place}/manifest.json was altered")
-        if manifest["format"] != FORMAT:
-            raise UserError(f"{place} has format {manifest['format']}; this version reads {FORMAT}")
-        if sha256_of(place / "state.safetensors") != manifest["files"]["state.safetensors"]:
-            raise DamagedCheckpoint(f"{place}/state.safetensors was cut or altered")
-        return manifest["counters"], load_file(place / "state.safetensors")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+            raise DamagedCheckpoint(f"{place / MANIFEST} was altered")
+    if manifest["format"] != FORMAT:
+        raise UserError(f"{place} has format {manifest['format']}; this version reads {FORMAT}")
+    return manifest
+
+
+def _read_state(place: Path, manifest: dict[str, Any]) -> dict[str, np.ndarray]:
+    with _damage(place):
+        if sha256_of(place / STATE) != manifest["files"][STATE]:
+            raise DamagedCheckpoint(f"{place / STATE} was cut or altered")
+        return load_file(place / STATE)
+
+
+def _read_blocks(place: Path, manifest: dict[str, Any]) -> list[tuple[int, dict[str, np.ndarray]]]:
+    """File names are made here from whole numbers, never taken from the manifest."""
+    with _damage(place):
+        replay = manifest["replay"]
+        full = [(int(f), block_path(place.parent / REPLAY, int(f)), h) for f, h in replay["full"]]
+        tail = [(int(f), block_path(place, int(f), "tail"), h) for f, h in replay["tail"]]
+        return [(first, read_block(path, digest)) for first, path, digest in full + tail]
+
+
+@contextlib.contextmanager
+def _damage(place: Path):
+    """What a damaged file makes go wrong, as one error."""
+    wrong = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError)
+    try:
+        yield
+    except (*wrong, zstandard.ZstdError) as error:
         raise DamagedCheckpoint(f"{place} is damaged: {error}") from error
 
 

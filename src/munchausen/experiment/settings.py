@@ -130,11 +130,13 @@ def chunk_steps(settings: Settings) -> int:
     """How many steps to take between looks at the result: a part of both the iteration and
     the warm-up where they have a common one, so that one program serves for all."""
     group = settings.config.group_steps
+    host = settings.listing.loop == "host"  # nothing is compiled for a length there
     common = math.gcd(settings.iteration_steps, settings.config.warmup_steps)
-    if common % group == 0 and common >= 250:
+    if common % group == 0 and common >= 250 and not host:
         return common
     groups = settings.iteration_steps // group
-    fitting = [d for d in range(1, groups + 1) if groups % d == 0 and d * group <= 2_000]
+    most = 1_000 if host else 2_000
+    fitting = [d for d in range(1, groups + 1) if groups % d == 0 and d * group <= most]
     return max(fitting, default=1) * group
 
 

@@ -4,22 +4,30 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from munchausen import envs
-from munchausen.errors import TrainingDiverged
+from munchausen.errors import StorageError, TrainingDiverged
 from munchausen.experiment.accounting import LaneAccount, check_finite
-from munchausen.experiment.checkpoint import read_latest, write_checkpoint
+from munchausen.experiment.checkpoint import (
+    full_blocks,
+    list_checkpoints,
+    named_blocks,
+    read_latest,
+    without_replay,
+    write_checkpoint,
+)
 from munchausen.experiment.folder import RunFolder
 from munchausen.experiment.records import RecordWriter, records_bytes
+from munchausen.experiment.segments import Block, SegmentWriter, is_large
 from munchausen.experiment.settings import Settings, chunk_steps
 from munchausen.loops.chunk import Loop
 from munchausen.loops.device import DeviceLoop
 from munchausen.loops.host import HostLoop
+from munchausen.replay import Ring
 
 
 class Progress(NamedTuple):
@@ -66,6 +74,7 @@ class Training:
         self.rows: list[dict[str, Any]] = []  # of this process, newest last
         self.state: Any = None
         self._records: RecordWriter | None = None
+        self._segments: SegmentWriter | None = None
         self._signal: int | None = None
 
     def start(self) -> None:
@@ -73,7 +82,11 @@ class Training:
         keep_bytes, saved = 0, None
         if self.folder is not None:
             shapes = jax.eval_shape(lambda: self.loop.snapshot(self.loop.init()))
-            saved = read_latest(self.folder.path, shapes)
+            segmented = self._segmented(shapes.lane.ring)
+            saved = read_latest(self.folder.path, shapes, segmented=segmented)
+            if segmented:
+                written = saved.segments if saved else []
+                self._segments = SegmentWriter(self.folder.path, shapes.lane.ring, written)
         if saved is None:
             self.state = self.loop.init()
         else:
@@ -90,6 +103,14 @@ class Training:
         restore = self._catch_signals() if self.folder is not None else None
         try:
             self._run(watch)
+            if self._segments is not None:
+                self._segments.wait()
+        except OSError as error:
+            place = self.folder.path if self.folder else "the run"
+            raise StorageError(
+                f"cannot write to {place}: {error.strerror or error}; what was written before is "
+                "whole: make room and go on with --resume"
+            ) from error
         finally:
             if restore:
                 restore()
@@ -98,9 +119,20 @@ class Training:
         """Goes on keeping records in a folder that `detach` let go of."""
         self.folder = folder
         self._records = RecordWriter(folder.path, records_bytes(folder.path))
+        ring = self.loop.snapshot(self.state).lane.ring
+        if self._segmented(ring):
+            written = named_blocks(list_checkpoints(folder.path)[-1])
+            self._segments = SegmentWriter(folder.path, ring, written)
+
+    def _segmented(self, ring: Ring) -> bool:
+        """Whether checkpoints keep the replay in blocks."""
+        return isinstance(self.loop, HostLoop) and is_large(ring)
 
     def detach(self) -> None:
         """Closes the folder; the state stays, to learn on or to play."""
+        if self._segments is not None:
+            self._segments.close()
+            self._segments = None
         if self._records is not None:
             self._records.close()
         if self.folder is not None:
@@ -124,6 +156,9 @@ class Training:
             length = min(chunk, ends - self.step)
             self.state, result = self.loop.advance(self.state, self.step, length)
             self.step += length
+            if self._segments is not None:
+                passed = self.step // settings.config.envs
+                self._segments.follow(self.loop.snapshot(self.state).lane.ring, passed)
             # While the device runs this chunk, look at the one before it.
             if pending:
                 pending()
@@ -136,15 +171,15 @@ class Training:
             self.seconds = before + now - begun
             watch(self._progress(speed.at(self.step, now) * len(settings.lanes)))
             stop = self._signal  # looked at once: it may arrive at any line
-            if stop is not None and pending:
+            done = self.step >= settings.steps
+            save = now - checkpointed >= settings.checkpoint_seconds or done or stop is not None
+            if save and pending:
                 pending()
                 pending = None
             if boundary:
                 self._end_iteration(now - iteration_begun)
                 iteration_begun = now
-            due = now - checkpointed >= settings.checkpoint_seconds
-            done = self.step >= settings.steps
-            if (boundary and due) or done or stop is not None:
+            if save:
                 self.checkpoint()
                 checkpointed = time.monotonic()
             if stop is not None and not done:
@@ -178,9 +213,9 @@ class Training:
         if self._records is not None:
             self._records.append(rows)
 
-    def checkpoint(self) -> Path | None:
+    def checkpoint(self) -> None:
         if self.folder is None or self._records is None:
-            return None
+            return
         snapshot = self.loop.snapshot(self.state)
         if not all(jnp.isfinite(x).all() for x in jax.tree.leaves(snapshot.lane.learner.online)):
             # The last update may have broken them after a loss that was still finite.
@@ -191,7 +226,31 @@ class Training:
             "records_bytes": self._records.sync(),
             "accounts": [account.to_json() for account in self.accounts],
         }
-        return write_checkpoint(self.folder.path, self.step, snapshot, counters)
+        if self._segments is None:
+            write_checkpoint(self.folder.path, self.step, snapshot, counters)
+            return
+        # The next steps use this memory up: copies, and the rest in the background.
+        ring = snapshot.lane.ring
+        oldest = int(jnp.max(ring.head)) - ring.frames.shape[1] + 1
+        state = jax.tree.map(lambda x: x.copy(), without_replay(snapshot))
+        tail = self._segments.tail(ring)
+        self._segments.submit(
+            partial(self._write_segmented, self._segments, self.step, state, counters, tail, oldest)
+        )
+
+    def _write_segmented(
+        self,
+        writer: SegmentWriter,
+        step: int,
+        state: Any,
+        counters: dict[str, Any],
+        tail: list[Block],
+        oldest: int,
+    ) -> None:
+        assert self.folder is not None
+        segments = writer.segments(tail, oldest)
+        write_checkpoint(self.folder.path, step, state, counters, segments)
+        writer.prune(full_blocks(self.folder.path))
 
     def _progress(self, speed: float, compiling: bool = False) -> Progress:
         scores = [account.score for account in self.accounts]
