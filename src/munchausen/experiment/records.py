@@ -13,6 +13,8 @@ from typing import Any
 from munchausen.errors import UserError
 
 RECORDS = "records.jsonl"
+# The other files of a run's folder, named here because those who read records read them too.
+CONFIG, MACHINE, RESULT, LOCK = "config.json", "machine.jsonl", "result.json", "lock"
 
 # Columns that depend on the clock of the machine; all others are a function of the seed.
 TIMING = ("steps_per_second", "seconds")
