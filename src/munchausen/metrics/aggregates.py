@@ -65,7 +65,7 @@ def probability_of_improvement(
 ) -> Number:
     """How likely a run of the one is above a run of the other on a game drawn at random;
     equal scores count half."""
-    wins, pairs = 0.0, 0.0
+    wins = pairs = np.zeros(())
     for run in range(scores.shape[-2]):
         mine = scores[..., run : run + 1, :]
         known = np.isfinite(mine) & np.isfinite(others)

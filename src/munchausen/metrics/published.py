@@ -67,9 +67,7 @@ def read_csv(path: Path) -> list[Run]:
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} cannot be read: {error}") from error
     kind = header[time]
-    return [
-        _run(canonical_game(g), a, r, curve, path, kind) for (g, a, r), curve in curves.items()
-    ]
+    return [_run(canonical_game(g), a, r, curve, path, kind) for (g, a, r), curve in curves.items()]
 
 
 def _column(path: Path, header: list[str], *names: str) -> int:

@@ -14,9 +14,7 @@ from munchausen.metrics.runs import Run, Table
 _READERS = {".json": read_dopamine, ".csv": read_csv, ".gz": read_csv}
 
 
-def read_table(
-    paths: Iterable[Path], watch: Callable[[int, int], None] = lambda done, total: None
-) -> Table:
+def read_table(paths: Iterable[Path], watch: Callable[[int, int], None] = lambda *_: None) -> Table:
     """All runs under folders, and all curves of files (Dopamine's .json, .csv, .csv.gz)."""
     folders: dict[Path, Path] = {}  # a folder named twice is read once
     files: dict[Path, Path] = {}
