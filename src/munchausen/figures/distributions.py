@@ -24,10 +24,10 @@ ESTIMATES = {
 
 
 def profile_levels(comparison: Comparison, count: int = 101) -> np.ndarray:
-    """From 0 to where few runs are left."""
+    """From 0 to where few runs are left, and no further than 6: a few games have far more."""
     scores = np.concatenate([x.ravel() for x in comparison.scores.values()])
-    top = np.nanquantile(scores, 0.95)
-    return np.linspace(0.0, max(1.5, float(top)), count)
+    top = float(np.nanquantile(scores, 0.9))
+    return np.linspace(0.0, min(max(1.5, top), 6.0), count)
 
 
 def performance_profiles(comparison: Comparison) -> Figure:

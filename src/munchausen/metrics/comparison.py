@@ -25,7 +25,8 @@ STATISTICS = {
     "median": agg.median,
     "mean": agg.mean,
 }
-_BASELINES = ("rainbow", "dqn", "adam-dqn")
+# The agent to beat: the paper's is Rainbow beside human scores; elsewhere what one starts from.
+_BESIDE_HUMAN, _ALONE = ("rainbow", "dqn", "adam-dqn"), ("dqn", "adam-dqn", "rainbow")
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Summary:
     improved: int  # games above the baseline
     better: Estimate | None  # probability of improvement over the baseline, if it is an agent
     area: Estimate  # interquartile mean of the runs' areas under the curve
-    steps_to_baseline: float  # when the interquartile mean reaches 1; infinite if never
+    steps_to_baseline: float  # when its interquartile mean is the baseline's final; or infinite
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ class Comparison:
 def default_baselines(aligned: Aligned) -> list[str]:
     """Human where all games have such scores, and the agent to beat."""
     names = [HUMAN] if all(human_score(game) is not None for game in aligned.games) else []
-    agents = [find_agent(aligned.agents, name) for name in _BASELINES]
+    wanted = _BESIDE_HUMAN if names else _ALONE
+    agents = [find_agent(aligned.agents, name) for name in wanted]
     agents = [agent for agent in agents if agent] or aligned.agents
     return names + agents[:1]
 
@@ -139,11 +141,12 @@ def compare(
         if agent not in agents
     ]
     others = scores.get(scale.baseline)
+    target = 1.0 if others is None else float(agg.interquartile_mean(others))
     for agent, mine in scores.items():
         cube = scale(aligned.cube(agent, scale.games))
         area = agg.area_under_curve(grid, np.moveaxis(cube, 0, -1))
         _, level = aggregate_curve(cube, "iqm")
-        reached = agg.steps_to_reach(grid[-len(level) :] * length, level, 1.0)
+        reached = agg.steps_to_reach(grid[-len(level) :] * length, level, target)
         better = None
         if others is not None and agent != scale.baseline:
             better = estimate_pair(
