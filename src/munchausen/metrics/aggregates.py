@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 Scores = Float[np.ndarray, "*batch runs games"]
-Number = Float[np.ndarray, "*batch"]
+Number = Float[np.ndarray, "*batch"] | np.floating  # without leading axes, NumPy's scalar
 Statistic = Callable[[Scores], Number]
 
 

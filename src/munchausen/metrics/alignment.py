@@ -49,7 +49,9 @@ class Aligned:
         for at, game in enumerate(self.games):
             for number, run in enumerate(self.runs(game, agent)):
                 within = run.steps <= self.length[game] / _SAME_LENGTH
-                scores[number, at] = np.mean(filled(run.columns[SCORE][within])[-last:])
+                tail = filled(run.columns[SCORE][within])[-last:]
+                tail = tail[np.isfinite(tail)]
+                scores[number, at] = tail.mean() if len(tail) else np.nan
         return scores
 
     def maximum(self, agent: str) -> Float[np.ndarray, "games"]:
