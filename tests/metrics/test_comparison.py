@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from written_runs import ITERATION_STEPS, write_run, write_study
 
 from munchausen.errors import UserError
 from munchausen.metrics.alignment import align, filled
@@ -15,6 +14,7 @@ from munchausen.metrics.comparison import (
 )
 from munchausen.metrics.reading import read_table
 from munchausen.metrics.reference import RANDOM
+from written_runs import ITERATION_STEPS, write_run, write_study
 
 NAN = np.nan
 

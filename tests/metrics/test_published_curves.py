@@ -42,7 +42,7 @@ def percentages(row):
 
 
 @pytest.mark.parametrize(
-    "agent, mean, median, improved",
+    ("agent", "mean", "median", "improved"),
     [("DQN", 226, 71, 23), ("C51", 335, 111, 33), ("Rainbow", 406, 148, 43), ("IQN", 432, 139, 41)],
 )
 def test_human_normalised(by_human, agent, mean, median, improved):
@@ -52,7 +52,7 @@ def test_human_normalised(by_human, agent, mean, median, improved):
 
 
 @pytest.mark.parametrize(
-    "agent, mean, median, improved, above_one",
+    ("agent", "mean", "median", "improved", "above_one"),
     [("DQN", 51, 51, 4, 3), ("C51", 84, 70, 13, 12), ("IQN", 107, 100, 28, 27)],
 )
 def test_rainbow_normalised(by_rainbow, agent, mean, median, improved, above_one):
@@ -65,7 +65,7 @@ def test_rainbow_normalised(by_rainbow, agent, mean, median, improved, above_one
 
 
 @pytest.mark.parametrize(
-    "agent, expected",
+    ("agent", "expected"),
     [
         ("DQN", [(45, 13), (73, 29), (115, 47)]),
         ("C51", [(53, 23), (110, 45), (160, 70)]),

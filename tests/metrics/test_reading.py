@@ -6,12 +6,12 @@ import json
 
 import numpy as np
 import pytest
-from written_runs import write_run
 
 from munchausen.errors import UserError
 from munchausen.experiment.records import LOCK, RECORDS
 from munchausen.metrics.published import ITERATION_STEPS
 from munchausen.metrics.reading import read_table
+from written_runs import write_run
 
 
 def test_lanes_of_a_folder_are_runs(tmp_path):
@@ -160,7 +160,7 @@ def test_json_of_no_game_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "header, time, steps",
+    ("header", "time", "steps"),
     [
         ("game,agent,run,iteration,score", (0, 1), (250_000, 500_000)),
         ("Game,Agent,Seed,Step,Score", (10, 20), (10, 20)),
@@ -178,7 +178,7 @@ def test_csv(tmp_path, header, time, steps):
 
 
 @pytest.mark.parametrize(
-    "text, said",
+    ("text", "said"),
     [
         ("game,agent,run,score\n", "no column step or frames or iteration"),
         ("", "no header"),
@@ -199,5 +199,5 @@ def test_ours_and_published_in_one_table(tmp_path):
     assert table.games == ["atari/Pong"]
     assert sorted(table.agents) == ["DQN", "dqn"]  # never one
     assert table.agent("DQN") == "DQN"
-    with pytest.raises(UserError, match="did you mean 'm-dqn'|unknown agent"):
+    with pytest.raises(UserError, match="unknown agent 'rainbow'"):
         table.agent("rainbow")

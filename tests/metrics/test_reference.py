@@ -47,7 +47,7 @@ def test_best_counts_without_marks_differ_only_by_the_ties():
 
 
 @pytest.mark.parametrize(
-    "agent, mean, median, above", [("m-dqn", 372.9, 129.4, 38), ("m-iqn", 631.9, 177.4, 41)]
+    ("agent", "mean", "median", "above"), [("m-dqn", 372.9, 129.4, 38), ("m-iqn", 631.9, 177.4, 41)]
 )
 def test_normalised_columns(agent, mean, median, above):
     """Means and medians are above the paper's 340/124/37 and 563/165/43: those are at the last

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from munchausen.metrics.aggregates import Statistic
+from munchausen.metrics.aggregates import Number, Statistic
 
 RESAMPLES = 2_000
 CONFIDENCE = 0.95
@@ -53,7 +53,7 @@ def estimate(
 
 
 def estimate_pair(
-    statistic: Callable[..., np.ndarray],
+    statistic: Callable[..., Number],
     scores: Float[np.ndarray, "runs games"],
     others: Float[np.ndarray, "runs2 games"],
     *,

@@ -144,7 +144,7 @@ def compare(
     target = 1.0 if others is None else float(agg.interquartile_mean(others))
     for agent, mine in scores.items():
         cube = scale(aligned.cube(agent, scale.games))
-        area = agg.area_under_curve(grid, np.moveaxis(cube, 0, -1))
+        area = np.asarray(agg.area_under_curve(grid, np.moveaxis(cube, 0, -1)))
         _, level = aggregate_curve(cube, "iqm")
         reached = agg.steps_to_reach(grid[-len(level) :] * length, level, target)
         better = None
