@@ -67,7 +67,7 @@ def learning_curves(
         last = [axes for axes in column_of_panels if axes.get_visible()][-1]
         last.set_xlabel(step_label(aligned.games)[0], fontsize=8)
     figure.supylabel(_COLUMNS.get(column, column), fontsize=8)
-    legend(figure, *panels.flat, fontsize=8)
+    legend(figure, *panels.flat, fontsize=8.0)
     return figure
 
 

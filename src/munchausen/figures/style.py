@@ -50,18 +50,18 @@ def step_label(games: Iterable[str]) -> tuple[str, int]:
     return "steps", 1
 
 
-def thousands(x: float, _position: float = 0) -> str:
+def thousands(x: float | int, _position: Any = None) -> str:
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(x) >= unit:
             return f"{x / unit:g}{name}"
     return f"{x:g}"
 
 
-def percent(x: float, _position: float = 0) -> str:
+def percent(x: float | int, _position: Any = None) -> str:
     return f"{100 * x:g}%"
 
 
-def legend(figure: Figure, *panels: Any, fontsize: float = 9) -> None:
+def legend(figure: Figure, *panels: Any, fontsize: float = 9.0) -> None:
     """Below all panels, so that it hides no curve; in as many columns as fit."""
     lines = {line.get_label(): line for axes in panels for line in axes.get_lines()}
     lines = {name: line for name, line in lines.items() if not str(name).startswith("_")}

@@ -57,7 +57,7 @@ def _facts(results: Results) -> str:
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     agents, games = len(aligned.agents), len(aligned.games)
     return (
-        f"{runs:,} runs of {agents} agent{'s' * (agents != 1)} on "
+        f"{runs:,} run{'s' * (runs != 1)} of {agents} agent{'s' * (agents != 1)} on "
         f"{games} game{'s' * (games != 1)}, {date}"
     )
 

@@ -155,7 +155,7 @@ def _numbers(values: np.ndarray) -> list[float | int | None]:
     ]
 
 
-def _steps(values: np.ndarray) -> list[float]:
+def _steps(values: np.ndarray) -> list[float | int]:
     """Steps as they are; fractions of training on a few digits."""
     return [int(x) if x > 1 else round(x, 5) for x in values.tolist()]
 

@@ -17,7 +17,7 @@ from munchausen.report.results import Results
 @dataclass(frozen=True)
 class Cell:
     text: str
-    value: float | None = None  # to sort by
+    value: float | int | None = None  # to sort by
     best: bool = False
 
 
