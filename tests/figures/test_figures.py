@@ -6,8 +6,13 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
+from munchausen.experiment.records import write_action_gaps
 from munchausen.figures import normalised
-from munchausen.figures.action_gap import action_gap_along_trajectories, smoothed
+from munchausen.figures.action_gap import (
+    action_gap_along_trajectories,
+    smoothed,
+    trajectories_of,
+)
 from munchausen.figures.distributions import interval_estimates, performance_profiles
 from munchausen.figures.everything import save_figures
 from munchausen.figures.grid import (
@@ -168,3 +173,15 @@ def test_games_of_different_length_share_a_fraction_of_training(tmp_path):
     assert figure.axes[0].get_xlabel() == "fraction of training"
     assert lines(figure.axes[0])["dqn"].get_xdata()[-1] == 1.0
     assert json.dumps(figure.axes[0].get_xlim())  # finite
+
+
+def test_trajectories_kept_by_evaluate_are_drawn(tmp_path):
+    run = write_run(tmp_path / "r", [[1, 2, 3], [2, 3, 4]])
+    write_action_gaps(run, "m-dqn", 0, [[9.0]])
+    write_action_gaps(run, "m-dqn", 0, [[1.0, 1.0, 1.0]])  # in place of the ones before
+    write_action_gaps(run, "m-dqn", 1, [[3.0, 3.0]])
+    aligned = align(read_table([tmp_path]))
+    trajectories = trajectories_of(aligned, "minatar/breakout")
+    assert [len(t) for t in trajectories["m-dqn"]] == [3, 2]
+    drawn = lines(action_gap_along_trajectories(trajectories).axes[0])
+    np.testing.assert_allclose(drawn["m-dqn"].get_ydata(), [2.0, 2.0])

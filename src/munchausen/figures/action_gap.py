@@ -7,6 +7,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from munchausen.figures.style import agent_styles, legend, literal, new_figure, tidy
+from munchausen.metrics.alignment import Aligned
 
 SMOOTHING = 0.99  # as in the paper
 
@@ -23,17 +24,32 @@ def smoothed(values: Float[np.ndarray, "T"], decay: float = SMOOTHING) -> Float[
     return out
 
 
+def mean_gap(trajectories: Sequence[np.ndarray], decay: float = SMOOTHING) -> np.ndarray:
+    """The mean over an agent's trajectories, up to the end of the shortest, smoothed."""
+    length = min(len(t) for t in trajectories)
+    mean = np.mean([np.asarray(t, float)[:length] for t in trajectories], axis=0)
+    return smoothed(mean, decay)
+
+
+def trajectories_of(aligned: Aligned, game: str) -> dict[str, list[np.ndarray]]:
+    """By agent, those of all its runs on the game."""
+    found = {
+        agent: [t for run in aligned.runs(game, agent) for t in run.trajectories]
+        for agent in aligned.agents
+    }
+    return {agent: trajectories for agent, trajectories in found.items() if trajectories}
+
+
 def action_gap_along_trajectories(
     gaps: Mapping[str, Sequence[np.ndarray]], title: str = "", decay: float = SMOOTHING
 ) -> Figure:
-    """The mean over an agent's trajectories, up to the end of the shortest, smoothed."""
+    """One curve an agent, see `mean_gap`."""
     figure = new_figure(4.8, 3.6)
     axes = figure.subplots()
     styles = agent_styles(gaps)
     for agent, trajectories in gaps.items():
-        length = min(len(t) for t in trajectories)
-        mean = np.mean([np.asarray(t, float)[:length] for t in trajectories], axis=0)
-        axes.plot(smoothed(mean, decay), lw=1.6, label=literal(agent), **styles[agent]._asdict())
+        values = mean_gap(trajectories, decay)
+        axes.plot(values, lw=1.6, label=literal(agent), **styles[agent]._asdict())
     axes.set(xlabel="step of the trajectory", ylabel="action gap", title=literal(title))
     tidy(axes)
     legend(figure, axes)

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from munchausen.figures import normalised
+from munchausen.figures.action_gap import action_gap_along_trajectories, trajectories_of
 from munchausen.figures.distributions import interval_estimates, performance_profiles
 from munchausen.figures.grid import action_gap_over_training, learning_curves, original_protocol
 from munchausen.figures.improvement import improvement_bars
@@ -15,7 +16,7 @@ from munchausen.figures.score_table import score_table
 from munchausen.figures.style import save
 from munchausen.metrics.alignment import LAST_ITERATIONS, Aligned
 from munchausen.metrics.comparison import Comparison, common_agents
-from munchausen.metrics.runs import find_agent
+from munchausen.metrics.runs import find_agent, short_names
 
 # Each Munchausen agent against the one it modifies.
 PAIRS = (("m-dqn", "dqn"), ("m-dqn", "adam-dqn"), ("m-iqn", "iqn"), ("m-rainbow", "rainbow"))
@@ -63,6 +64,11 @@ def _figures(
             yield _bars(aligned, agent, baseline, last)
     if len(aligned.games) == 1:
         yield "one-game", lambda: original_protocol(aligned, aligned.games[0])
+    names = short_names(aligned.games)
+    for game in aligned.games:
+        if trajectories := trajectories_of(aligned, game):
+            name = f"action-gap-along-trajectories-{names[game]}"
+            yield name, lambda t=trajectories, n=names[game]: action_gap_along_trajectories(t, n)
     gaps = [r.columns.get("action_gap") for group in aligned.groups.values() for r in group]
     if any(gap is not None and np.isfinite(gap).any() for gap in gaps):
         yield "action-gap", lambda: action_gap_over_training(aligned)

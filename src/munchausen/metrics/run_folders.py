@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from munchausen.experiment.records import CONFIG, LOCK, MACHINE, RECORDS, RESULT, read_records
+from munchausen.experiment.records import (
+    CONFIG,
+    LOCK,
+    MACHINE,
+    RECORDS,
+    RESULT,
+    read_action_gaps,
+    read_records,
+)
 from munchausen.metrics.reference import canonical_game
 from munchausen.metrics.runs import Folder, Run
 
@@ -30,16 +38,18 @@ def read_run_folder(path: Path) -> tuple[list[Run], list[str]]:
         warnings.simplefilter("always")
         try:
             rows = read_records(path)
-            runs = _lanes(rows, path, _read_folder(path))
+            runs = _lanes(rows, path, _read_folder(path), read_action_gaps(path))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return [], [f"{path} is left out: {RECORDS} is damaged ({error})"]
+            return [], [f"{path} is left out: its records are damaged ({error})"]
     notes += [str(warning.message) for warning in caught]
     if not runs:
         notes.append(f"{path} is left out: it has no records yet")
     return runs, notes
 
 
-def _lanes(rows: list[dict[str, Any]], path: Path, folder: Folder) -> list[Run]:
+def _lanes(
+    rows: list[dict[str, Any]], path: Path, folder: Folder, gaps: list[dict[str, Any]]
+) -> list[Run]:
     lanes: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
         lanes.setdefault((row["env"], row["agent"], str(row["seed"])), []).append(row)
@@ -55,6 +65,11 @@ def _lanes(rows: list[dict[str, Any]], path: Path, folder: Folder) -> list[Run]:
                 {name: np.array([row.get(name) for row in lane], dtype=float) for name in names},
                 path,
                 folder,
+                tuple(
+                    np.array(row["gaps"], dtype=float)
+                    for row in gaps
+                    if (row["agent"], str(row["seed"])) == (agent, seed)
+                ),
             )
         )
     return runs

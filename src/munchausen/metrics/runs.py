@@ -48,6 +48,8 @@ class Run:
     columns: dict[str, Float[np.ndarray, "T"]]  # NaN where there is no value
     source: Path  # the folder or file it was read from
     folder: Folder | None = None  # of our own runs
+    # Action gaps along whole episodes of the trained agent, where `evaluate` kept them.
+    trajectories: tuple[Float[np.ndarray, "_"], ...] = ()
 
     @property
     def length(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from munchausen.figures.action_gap import mean_gap, trajectories_of
 from munchausen.figures.distributions import profile_levels
 from munchausen.figures.style import step_label
 from munchausen.metrics.alignment import Aligned
@@ -58,6 +59,14 @@ def make_payload(results: Results) -> dict[str, Any]:
                     agent: _curves(aligned, game, agent, grids[game], present, numbers)
                     for agent in aligned.agents
                     if aligned.has(game, agent)
+                },
+                "gaps": {
+                    agent: _numbers(_few(mean_gap(trajectories)))
+                    for agent, trajectories in trajectories_of(aligned, game).items()
+                },
+                "gapLength": {
+                    agent: min(map(len, trajectories))
+                    for agent, trajectories in trajectories_of(aligned, game).items()
                 },
             }
             for at, game in enumerate(aligned.games)

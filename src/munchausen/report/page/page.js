@@ -66,6 +66,16 @@
     if ($("gaps").hidden) return;
     $("gap-game").textContent = game().name;
     lineChart($("gap"), { ...curveSpec(game(), "action_gap", false), log: false, lines: [] });
+    const g = game(), agents = Object.keys(g.gaps).filter((a) => shown.has(a));
+    $("along").hidden = !Object.keys(g.gaps).length;
+    if ($("along").hidden) return;
+    lineChart($("trajectories"), {
+      series: agents.map((name) => {
+        const mean = g.gaps[name], last = Math.max(mean.length - 1, 1);
+        return { name, style: styles[name], mean, x: mean.map((_, i) => Math.round((i * (g.gapLength[name] - 1)) / last)) };
+      }),
+      xName: "step of the episode", yName: "action gap",
+    });
   }
 
   // Many charts are drawn as they come into view.
