@@ -25,7 +25,7 @@ def results(tmp_path_factory):
 def test_summary(results):
     (comparison,) = results.comparisons
     grid = tables.summary(comparison)
-    assert grid.title == "dqn-normalised scores, 1 games"
+    assert grid.title == "dqn-normalised scores, 1 game"
     names = ["agent", "runs", "IQM", "median", "mean", "gap", "improved", "P(better)", "area"]
     assert grid.columns == [*names, "steps to baseline"]
     assert [row[0].text for row in grid.rows] == ["dqn", "adam-dqn", "m-dqn", "m-iqn"]

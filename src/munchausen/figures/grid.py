@@ -54,7 +54,8 @@ def learning_curves(
     agents = agents or aligned.agents
     columns = min(6, math.ceil(math.sqrt(len(aligned.games))))
     rows = math.ceil(len(aligned.games) / columns)
-    figure = new_figure(2.3 * columns + 0.3, 1.75 * rows + 0.6)
+    width, height = (2.3, 1.75) if len(aligned.games) > 9 else (3.3, 2.5)
+    figure = new_figure(width * columns + 0.3, height * rows + 0.6)
     panels = figure.subplots(rows, columns, squeeze=False)
     for axes in panels.flat[len(aligned.games) :]:
         axes.set_visible(False)

@@ -67,4 +67,4 @@ def score_table(aligned: Aligned) -> Figure:
 
 
 def _number(x: float) -> str:
-    return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.1f}"
+    return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"

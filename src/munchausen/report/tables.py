@@ -97,7 +97,8 @@ def summary(comparison: Comparison, highest: bool = True) -> Grid:
         ]
         for i, row in enumerate(rows)
     ]
-    title = f"{comparison.scale.baseline}-normalised scores, {len(comparison.games)} games"
+    count = len(comparison.games)
+    title = f"{comparison.scale.baseline}-normalised scores, {count} game{'s' * (count != 1)}"
     return Grid(title, ["agent", *columns], cells)
 
 

@@ -201,6 +201,7 @@
       root.dataset.theme = dark ? "light" : "dark";
     });
     document.querySelectorAll("table").forEach(sortable);
+    $("all-games").hidden = data.games.length < 2;
     if (data.games.length > 1 && data.games.length <= 12) $("all-games").open = true;
     drawAll();
     let width = window.innerWidth, waiting = 0;
