@@ -2,8 +2,8 @@
 
 rliable 1.2.0 does not import beside pandas 3, so it has an environment of its own:
 
-    uv venv /tmp/rliable && uv pip install --python /tmp/rliable/bin/python rliable 'pandas<2.3'
-    /tmp/rliable/bin/python tests/metrics/make_rliable_values.py > tests/metrics/rliable_values.json
+    uv venv ../rliable && uv pip install --python ../rliable/bin/python rliable 'pandas<2.3'
+    ../rliable/bin/python tests/metrics/make_rliable_values.py > tests/metrics/rliable_values.json
 """
 
 import json
