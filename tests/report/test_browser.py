@@ -45,7 +45,9 @@ class Visit:
     def __init__(self, browser, address, size=LAPTOP, theme="light"):
         width, height = size
         self.context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=theme
+            viewport={"width": width, "height": height},
+            color_scheme=theme,
+            has_touch=size == PHONE,
         )
         self.page = self.context.new_page()
         self.page.set_default_timeout(10_000)
@@ -139,6 +141,14 @@ def test_hover_tells_values(visit):
     assert "steps" in rows[0]
     assert "m-dqn" in rows[1]  # the best at that step comes first
     assert "[" in rows[1]
+
+
+def test_a_finger_tells_values_too(visit):
+    page = visit(size=PHONE).page
+    page.locator("#curve svg").tap(position={"x": 200, "y": 80})
+    assert page.locator("#curve .tip").is_visible()
+    page.locator("h2 >> text=Learning curves").tap()
+    assert not page.locator("#curve .tip").is_visible()
 
 
 def test_improvement_bars_follow_their_choices(visit):

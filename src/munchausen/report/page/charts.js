@@ -140,7 +140,8 @@ function hover(host, svg, series, x, spec) {
   host.append(tip);
   const grid = series.reduce((a, s) => (s.x.length > a.length ? s.x : a), []);
   const leave = () => { tip.hidden = true; rule.setAttribute("visibility", "hidden"); };
-  host.onpointerleave = leave;
+  // A finger that is lifted leaves the chart too: what it asked for stays until the next touch.
+  host.onpointerleave = (event) => { if (event.pointerType !== "touch") leave(); };
   host.onpointermove = host.onpointerdown = (event) => {
     const box = svg.getBoundingClientRect();
     const at = ((event.clientX - box.left) / box.width) * spec.width;
@@ -166,6 +167,11 @@ function hover(host, svg, series, x, spec) {
     tip.style.top = `${spec.top}px`;
   };
 }
+
+document.addEventListener("pointerdown", (event) => {
+  for (const tip of document.querySelectorAll(".tip"))
+    if (!tip.parentElement.contains(event.target)) tip.hidden = true;
+});
 
 function nearest(xs, value) {
   let best = 0;

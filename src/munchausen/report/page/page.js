@@ -56,9 +56,12 @@
   function drawCurve() {
     const column = $("column").value;
     lineChart($("curve"), curveSpec(game(), column, false));
-    document.querySelectorAll("#grid .small").forEach((node) => {
+    markGame();
+  }
+
+  function markGame() {
+    for (const node of $("grid").children)
       node.setAttribute("aria-pressed", String(node.dataset.game === $("game").value));
-    });
   }
 
   function drawGap() {
@@ -110,6 +113,7 @@
         arrivals.observe(node);
       }
     }
+    markGame();
   }
 
   function drawBars() {
