@@ -85,3 +85,32 @@ def show_progress(name: str, stream: Any = None):
             )
 
         yield watch
+
+
+@contextmanager
+def show_counter(name: str, stream: Any = None):
+    """Yields a watcher of (done, total), for work that is counted. A total of 0 is not known."""
+    out = stream or sys.stderr
+    if not out.isatty():
+        yield _plain_counter(name, out)
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(file=out), transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total or None)
+
+
+def _plain_counter(name: str, stream: Any) -> Callable[[int, int], None]:
+    """Silent when it is quick: the first line comes after a few seconds."""
+    last = time.monotonic()
+
+    def watch(done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _EVERY_SECONDS:
+            last = now
+            print(f"{name}: {done:,}" + (f" of {total:,}" * bool(total)), file=stream, flush=True)
+
+    return watch

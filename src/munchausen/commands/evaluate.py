@@ -11,6 +11,7 @@ from munchausen.commands.console import speaker, whole
 from munchausen.errors import UserError
 from munchausen.experiment.evaluation import evaluate as play
 from munchausen.experiment.policy import load_policy, load_run
+from munchausen.experiment.records import write_action_gaps
 from munchausen.metrics.reference import RANDOM
 
 HELP = "play whole episodes with a trained agent"
@@ -22,6 +23,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--episodes", default="100", help="episodes to play (default 100)")
     parser.add_argument("--epsilon", help="probability of a random action (default 0.001)")
     parser.add_argument("--seed", default="0", help="seed of the episodes (default 0)")
+    parser.add_argument(
+        "--action-gaps",
+        action="store_true",
+        help="also keep the action gap at each step, for `munchausen report`",
+    )
     parser.add_argument("--lane", default="0", help="which lane of a run of several (default 0)")
 
 
@@ -33,14 +39,24 @@ def run(options: argparse.Namespace) -> int:
         epsilon=None if epsilon is None else parse_value("epsilon", float, epsilon),
         seed=whole("seed", options.seed, 0) or 0,
         lane=whole("lane", options.lane, 0) or 0,
+        gaps=options.action_gaps,
         as_json=options.json,
     )
     return 0
 
 
 def evaluate(
-    run: Path, *, episodes: int, epsilon: float | None, seed: int, lane: int, as_json: bool
+    run: Path,
+    *,
+    episodes: int,
+    epsilon: float | None,
+    seed: int,
+    lane: int,
+    gaps: bool,
+    as_json: bool,
 ) -> None:
+    if gaps and run.is_file():
+        raise UserError("--action-gaps are kept in a run's folder; give one, not a file")
     if epsilon is not None and not 0 <= epsilon <= 1:
         raise UserError(f"epsilon must be in [0, 1], not {epsilon:g}")
     policy = load_policy(run) if run.is_file() else load_run(run, lane)
@@ -50,7 +66,13 @@ def evaluate(
     say = speaker(as_json)
     say(f"playing {episodes} episodes of {settings.env} with {spec.agent} (ε = {epsilon:g}) …")
     result = play(
-        settings, policy.network, policy.regulariser, episodes=episodes, epsilon=epsilon, seed=seed
+        settings,
+        policy.network,
+        policy.regulariser,
+        episodes=episodes,
+        epsilon=epsilon,
+        seed=seed,
+        gaps=gaps,
     )
     returns = result.returns
     error = float(np.std(returns, ddof=1) / np.sqrt(len(returns))) if len(returns) > 1 else None
@@ -69,6 +91,10 @@ def evaluate(
         "mean_length": float(np.mean(result.lengths)),
         "cut": result.cut,
     }
+    if result.gaps is not None:
+        path = write_action_gaps(run, spec.agent, spec.seed, (x.tolist() for x in result.gaps))
+        report["action_gap"] = float(np.mean(np.concatenate(result.gaps)))
+        say(f"mean action gap {report['action_gap']:.4g}; along each trajectory: {path}")
     if as_json:
         print(json.dumps(report))
         return

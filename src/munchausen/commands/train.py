@@ -18,6 +18,7 @@ from munchausen.experiment.checkpoint import list_checkpoints
 from munchausen.experiment.policy import network_template
 from munchausen.experiment.records import read_records
 from munchausen.experiment.settings import Settings, make_settings
+from munchausen.experiment.trackers import check_tracker
 from munchausen.experiment.training import Interrupted, Training
 from munchausen.figures.learning_curve import curves, save_learning_curve, seed_mean, sparkline
 from munchausen.metrics.reference import RANDOM, published
@@ -54,6 +55,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
     parser.add_argument("--iteration-steps", help="steps between rows of the records")
     parser.add_argument("--checkpoint-seconds", help="least time between checkpoints (default 30)")
+    parser.add_argument(
+        "--track", metavar="TRACKER", help="records also go to tensorboard, wandb or trackio"
+    )
     field_flags.add(parser)
 
 
@@ -70,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
         iteration_steps=whole("iteration_steps", options.iteration_steps, 1),
         checkpoint_seconds=_seconds(options.checkpoint_seconds),
         changes=field_flags.read(options),
+        track=options.track,
         as_json=options.json,
     )
     return 0
@@ -88,8 +93,11 @@ def train(
     iteration_steps: int | None,
     checkpoint_seconds: float | None,
     changes: dict[str, Any],
+    track: str | None,
     as_json: bool,
 ) -> None:
+    if track is not None:
+        check_tracker(track)
     asked = {
         "agent": agent,
         "env": env,
@@ -114,7 +122,7 @@ def train(
     say = speaker(as_json)
     names = "+".join(dict.fromkeys(lane.agent for lane in settings.lanes))
     count = len(settings.lanes)
-    training = Training(settings, opened)
+    training = Training(settings, opened, track)
     try:
         training.start()
         if training.step > settings.steps:

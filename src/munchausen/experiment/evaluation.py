@@ -28,6 +28,8 @@ class Evaluation(NamedTuple):
     returns: np.ndarray
     lengths: np.ndarray
     cut: int  # episodes ended by the cap
+    # Of each episode, at each step: best minus second best action value. None unless asked for.
+    gaps: list[np.ndarray] | None = None
 
 
 def evaluate(
@@ -38,13 +40,14 @@ def evaluate(
     episodes: int,
     epsilon: float,
     seed: int,
+    gaps: bool = False,
 ) -> Evaluation:
     listing = settings.listing
     if listing.loop == "device":
         env = envs.make_jax(listing)
         steps = make_steps(settings.config, env.spec, munchausen=False)
-        return _on_device(steps, env, network, regulariser, episodes, epsilon, seed)
-    return _on_host(settings, listing, network, regulariser, episodes, epsilon, seed)
+        return _on_device(steps, env, network, regulariser, episodes, epsilon, seed, gaps)
+    return _on_host(settings, listing, network, regulariser, episodes, epsilon, seed, gaps)
 
 
 def _on_device(
@@ -55,6 +58,7 @@ def _on_device(
     episodes: int,
     epsilon: float,
     seed: int,
+    gaps: bool,
 ) -> Evaluation:
     """One environment an episode, all at once."""
     init_key, run_key = jax.random.split(jax.random.key(seed))
@@ -63,14 +67,17 @@ def _on_device(
         state, frames = jax.vmap(env.init)(jax.random.split(init_key, episodes))
         ring = make_ring(frames, episodes * (steps.config.stack + 1))
         zeros = jnp.zeros(episodes)
+        track = jnp.zeros((CAP_STEPS if gaps else 0, episodes))
 
         def running(carry):
             alive, t = carry[2], carry[5]
             return jnp.any(alive) & (t < CAP_STEPS)
 
         def tick(carry):
-            state, ring, alive, total, length, t = carry
+            state, ring, alive, total, length, t, track = carry
             act_key, env_key = jax.random.split(jax.random.fold_in(run_key, t))
+            if gaps:
+                track = track.at[t].set(_action_gap(steps, network, ring, act_key))
             actions = _act(steps, network, regulariser, ring, epsilon, act_key)
             keys = jax.random.split(env_key, episodes)
             state, step = jax.vmap(env.step)(state, actions, keys)
@@ -78,14 +85,16 @@ def _on_device(
             ring, _ = append(ring, actions, outcome, truncates=False)
             total = total + jnp.where(alive, step.reward, 0.0)
             length = length + alive
-            return state, ring, alive & ~step.terminated & ~step.truncated, total, length, t + 1
+            alive = alive & ~step.terminated & ~step.truncated
+            return state, ring, alive, total, length, t + 1, track
 
-        start = (state, ring, zeros == 0, zeros, jnp.zeros(episodes, jnp.int32), 0)
-        _, _, alive, total, length, _ = jax.lax.while_loop(running, tick, start)
-        return total, length, jnp.sum(alive)
+        start = (state, ring, zeros == 0, zeros, jnp.zeros(episodes, jnp.int32), 0, track)
+        _, _, alive, total, length, _, track = jax.lax.while_loop(running, tick, start)
+        return total, length, jnp.sum(alive), track
 
-    total, length, cut = jax.jit(go)(network)
-    return Evaluation(np.asarray(total), np.asarray(length), int(cut))
+    total, length, cut, track = jax.jit(go)(network)
+    tracks = [x[:n] for x, n in zip(np.asarray(track).T, np.asarray(length), strict=True)]
+    return Evaluation(np.asarray(total), np.asarray(length), int(cut), tracks if gaps else None)
 
 
 def _on_host(
@@ -96,6 +105,7 @@ def _on_host(
     episodes: int,
     epsilon: float,
     seed: int,
+    gaps: bool,
 ) -> Evaluation:
     count = min(episodes, _HOST_ENVS)
     batch: HostEnvironments = envs.make_host(listing, count)
@@ -104,6 +114,7 @@ def _on_host(
     choose = jax.jit(
         lambda ring, t: _act(steps, network, regulariser, ring, epsilon, jax.random.fold_in(key, t))
     )
+    measure = jax.jit(lambda ring, t: _action_gap(steps, network, ring, jax.random.fold_in(key, t)))
     store = jax.jit(lambda ring, a, o: append(ring, a, o, truncates=True)[0], donate_argnums=0)
     try:
         frames = jnp.asarray(batch.reset([seed + i for i in range(count)]))
@@ -112,9 +123,14 @@ def _on_host(
         total, length = np.zeros(count), np.zeros(count, int)
         returns: list[float] = []
         lengths: list[int] = []
+        tracks: list[np.ndarray] = []
+        running: list[list[float]] = [[] for _ in range(count)]
         t = 0
         while quota.any():
             actions = choose(ring, t)
+            if gaps:
+                for track, gap in zip(running, np.asarray(measure(ring, t)), strict=True):
+                    track.append(float(gap))
             batch.send(np.asarray(actions))
             step = batch.receive()
             ring = store(ring, actions, _outcome(step))
@@ -124,12 +140,15 @@ def _on_host(
             ended = step.over & (quota > 0)
             returns += total[ended].tolist()
             lengths += length[ended].tolist()
+            tracks += [np.array(running[i]) for i in np.flatnonzero(ended)]
             quota[ended] -= 1
             total[step.over] = 0
             length[step.over] = 0
+            for i in np.flatnonzero(step.over):
+                running[i] = []
     finally:
         batch.close()
-    return Evaluation(np.asarray(returns), np.asarray(lengths), 0)
+    return Evaluation(np.asarray(returns), np.asarray(lengths), 0, tracks if gaps else None)
 
 
 def _outcome(step: HostSteps) -> Outcome:
@@ -149,3 +168,11 @@ def _act(steps: Steps, network: Network, regulariser: Regulariser, ring, epsilon
         draw_key=jax.random.fold_in(key, 0),
         explore_key=jax.random.fold_in(key, 1),
     )
+
+
+def _action_gap(steps: Steps, network: Network, ring, key):
+    """Best minus second best action value, of the very draw that `_act` chooses by."""
+    observations = current_observations(ring, steps.config.stack)
+    q = steps.learner.head.policy_q(network, observations, jax.random.fold_in(key, 0))
+    best, second = jnp.moveaxis(jax.lax.top_k(q, 2)[0], -1, 0)
+    return best - second

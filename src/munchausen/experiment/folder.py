@@ -21,9 +21,8 @@ from typing import Any
 import jax
 
 from munchausen.errors import UserError
+from munchausen.experiment.records import CONFIG, LOCK, MACHINE, RESULT
 from munchausen.experiment.settings import Settings, first_difference
-
-CONFIG, MACHINE, RESULT, LOCK = "config.json", "machine.jsonl", "result.json", "lock"
 
 
 class RunFolder:

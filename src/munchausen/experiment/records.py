@@ -13,6 +13,9 @@ from typing import Any
 from munchausen.errors import UserError
 
 RECORDS = "records.jsonl"
+# The other files of a run's folder, named here because those who read records read them too.
+CONFIG, MACHINE, RESULT, LOCK = "config.json", "machine.jsonl", "result.json", "lock"
+ACTION_GAPS = "action_gaps.jsonl"  # a line a trajectory of `munchausen evaluate --action-gaps`
 
 # Columns that depend on the clock of the machine; all others are a function of the seed.
 TIMING = ("steps_per_second", "seconds")
@@ -51,6 +54,27 @@ class RecordWriter:
 def records_bytes(folder: Path) -> int:
     path = folder / RECORDS
     return path.stat().st_size if path.exists() else 0
+
+
+def write_action_gaps(
+    folder: Path, agent: str, seed: int, trajectories: Iterable[Iterable[float]]
+) -> Path:
+    """Action gaps along trajectories of one lane; those it had before go."""
+    path = folder / ACTION_GAPS
+    kept = [row for row in read_action_gaps(folder) if (row["agent"], row["seed"]) != (agent, seed)]
+    new = [
+        {"agent": agent, "seed": seed, "gaps": [float(f"{x:.6g}") for x in trajectory]}
+        for trajectory in trajectories
+    ]
+    writing = path.with_name(path.name + ".writing")
+    writing.write_text("".join(json.dumps(row) + "\n" for row in kept + new))
+    os.replace(writing, path)
+    return path
+
+
+def read_action_gaps(folder: Path) -> list[dict[str, Any]]:
+    path = Path(folder) / ACTION_GAPS
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:

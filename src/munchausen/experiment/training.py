@@ -21,9 +21,10 @@ from munchausen.experiment.checkpoint import (
     write_checkpoint,
 )
 from munchausen.experiment.folder import RunFolder
-from munchausen.experiment.records import RecordWriter, records_bytes
+from munchausen.experiment.records import RecordWriter, read_records, records_bytes
 from munchausen.experiment.segments import Block, SegmentWriter, is_large
 from munchausen.experiment.settings import Settings, chunk_steps
+from munchausen.experiment.trackers import Tracker, open_tracker
 from munchausen.loops.chunk import Loop
 from munchausen.loops.device import DeviceLoop
 from munchausen.loops.host import HostLoop
@@ -64,9 +65,12 @@ class Training:
     """One run in progress. With a folder it keeps records and checkpoints there; without,
     it only holds its state (the Python API's `learn`)."""
 
-    def __init__(self, settings: Settings, folder: RunFolder | None = None):
+    def __init__(
+        self, settings: Settings, folder: RunFolder | None = None, track: str | None = None
+    ):
         self.settings = settings
         self.folder = folder
+        self.track = track  # where the records go besides the folder
         self.loop = make_loop(settings)
         self.step = 0
         self.seconds = 0.0
@@ -75,6 +79,7 @@ class Training:
         self.state: Any = None
         self._records: RecordWriter | None = None
         self._segments: SegmentWriter | None = None
+        self._tracker: Tracker | None = None
         self._signal: int | None = None
 
     def start(self) -> None:
@@ -97,6 +102,10 @@ class Training:
             self.state = self.loop.restore(saved.state)
         if self.folder is not None:
             self._records = RecordWriter(self.folder.path, keep_bytes)
+            if self.track is not None:
+                kept = read_records(self.folder.path)
+                config = self.settings.to_json()
+                self._tracker = open_tracker(self.track, self.folder.path, config, kept)
 
     def run(self, watch: Callable[[Progress], None] = lambda _: None) -> None:
         """Trains to `settings.steps`. On SIGINT or SIGTERM it writes a checkpoint first."""
@@ -133,11 +142,13 @@ class Training:
         if self._segments is not None:
             self._segments.close()
             self._segments = None
+        if self._tracker is not None:
+            self._tracker.close()
         if self._records is not None:
             self._records.close()
         if self.folder is not None:
             self.folder.close()
-        self.folder, self._records = None, None
+        self.folder, self._records, self._tracker = None, None, None
 
     def close(self) -> None:
         self.loop.close()
@@ -212,6 +223,8 @@ class Training:
         self.rows += rows
         if self._records is not None:
             self._records.append(rows)
+        if self._tracker is not None:
+            self._tracker.append(rows)
 
     def checkpoint(self) -> None:
         if self.folder is None or self._records is None:

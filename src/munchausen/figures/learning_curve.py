@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-# Okabe and Ito's palette: told apart by colour-blind readers too.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -47,6 +45,8 @@ def save_learning_curve(
 ) -> None:
     """Score of the last 100 episodes over steps; a band from the least to the best seed."""
     from matplotlib.figure import Figure
+
+    from munchausen.figures.style import COLOURS
 
     figure = Figure(figsize=(6.4, 4.0), dpi=120, layout="constrained")
     axes = figure.subplots()

@@ -2,10 +2,16 @@
 
 Random scores are means of 1,000 whole episodes, by `munchausen evaluate RUN --epsilon 1
 --episodes 1000` (seed 0, 2026-11-15). Published ones carry their source; where there is none,
-there is none.
+there is none. The 60 Atari games have random, human and agents' scores from the paper's last table.
 """
 
+import csv
+import re
+from functools import cache
+from importlib.resources import files
 from typing import NamedTuple
+
+HUMAN = "human"
 
 
 class Published(NamedTuple):
@@ -46,3 +52,51 @@ def published(env: str, agent: str) -> Published | None:
     if env in SOLVED:
         return Published(SOLVED[env], "counts as solved")
     return None
+
+
+class AtariScores(NamedTuple):
+    """A row of the paper's table of maximum scores."""
+
+    scores: dict[str, float]  # by column: random, human, iqn, dqn, rainbow, m-dqn, m-iqn
+    best: str  # the column in bold: where rounding makes a tie, the mark breaks it
+
+
+@cache
+def atari_scores() -> dict[str, AtariScores]:
+    """The paper's table of maximum scores, by canonical name (`atari/Breakout`)."""
+    text = files("munchausen.metrics").joinpath("data/atari_scores.csv").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return {
+        f"atari/{row.pop('game')}": AtariScores(
+            best=row.pop("best"), scores={name: float(x) for name, x in row.items()}
+        )
+        for row in csv.DictReader(lines)
+    }
+
+
+@cache
+def _atari_by_bare_name() -> dict[str, str]:
+    return {_bare(name.removeprefix("atari/")): name for name in atari_scores()}
+
+
+def canonical_game(name: str) -> str:
+    """`ALE/Breakout-v5`, `BreakoutNoFrameskip-v4`, `Breakout` and `breakout` are
+    `atari/Breakout`. A name of another suite (`minatar/breakout`) stays as it is."""
+    if "/" in name and not name.lower().startswith(("ale/", "atari/")):
+        return name
+    game = re.sub(r"(NoFrameskip|Deterministic)?-v\d+$", "", name.split("/")[-1])
+    return _atari_by_bare_name().get(_bare(game), name)
+
+
+def random_score(game: str) -> float | None:
+    if game in atari_scores():
+        return atari_scores()[game].scores["random"]
+    return RANDOM.get(game)
+
+
+def human_score(game: str) -> float | None:
+    return atari_scores()[game].scores[HUMAN] if game in atari_scores() else None
+
+
+def _bare(name: str) -> str:
+    return "".join(c for c in name.lower() if c.isalnum())

@@ -1,0 +1,131 @@
+"""`munchausen report` as a user meets it."""
+
+import io
+import json
+import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+
+from munchausen import cli
+from munchausen.experiment.records import RECORDS
+from written_runs import write_run, write_study
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr("munchausen.report.results.RESAMPLES", 50)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # `main` sets its own
+
+
+def report(*arguments):
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = cli.main(["report", *map(str, arguments)])
+    return code, out.getvalue(), err.getvalue()
+
+
+def test_a_page_and_a_summary(tmp_path):
+    write_study(tmp_path / "runs")
+    code, out, err = report(tmp_path / "runs", "--out", tmp_path / "r.html", "--title", "Mine")
+    assert (code, err) == (0, "")
+    assert "dqn-normalised scores, 2 games" in out
+    assert "m-dqn" in out
+    assert "<title>Mine</title>" in (tmp_path / "r.html").read_text()
+
+
+def test_report_html_is_the_default(tmp_path, monkeypatch):
+    write_study(tmp_path / "runs")
+    monkeypatch.chdir(tmp_path)
+    assert report("runs")[0] == 0
+    assert (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("form", "begins"), [("md", "## dqn-normalised"), ("csv", "table,baseline,game"), ("json", "{")]
+)
+def test_tables_go_to_standard_output_or_a_file(tmp_path, form, begins):
+    write_study(tmp_path / "runs")
+    code, out, _ = report(tmp_path / "runs", "--format", form)
+    assert code == 0
+    assert out.startswith(begins)
+    code, _, _ = report(tmp_path / "runs", "--format", form, "--out", tmp_path / "t")
+    assert (tmp_path / "t").read_text() == out
+
+
+def test_json_alone_on_standard_output(tmp_path):
+    write_study(tmp_path / "runs")
+    code, out, _ = report(tmp_path / "runs", "--json", "--out", tmp_path / "r.html")
+    data = json.loads(out)
+    assert code == 0
+    assert data["written"] == [str(tmp_path / "r.html")]
+    assert data["rows"]
+
+
+def test_figures(tmp_path):
+    write_study(tmp_path / "runs", seeds=2)
+    code, out, err = report(
+        tmp_path / "runs", "--out", tmp_path / "r.html", "--figures", tmp_path / "figures"
+    )
+    assert code == 0, err
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    expected = {"learning-curves", "maximum-scores", "normalised-by-dqn", "profiles-by-dqn"}
+    expected |= {"intervals-by-dqn", "ablation-by-dqn", "improvement-m-dqn-over-dqn", "action-gap"}
+    expected |= {"improvement-adam-dqn-over-dqn", "improvement-m-dqn-over-adam-dqn"}
+    assert names == {name + suffix for name in expected for suffix in (".png", ".svg")}
+    assert f"figures: {len(names)} files" in out
+
+
+def test_baselines_and_lengths_can_be_chosen(tmp_path):
+    write_study(tmp_path / "runs")
+    code, out, _ = report(
+        *(tmp_path / "runs", "--baseline", "adam-dqn,dqn", "--at", "4000", "--last", "1"),
+        *("--format", "json"),
+    )
+    assert code == 0
+    rows = json.loads(out)["rows"]
+    assert {r["baseline"] for r in rows} == {"adam-dqn", "dqn", ""}
+    final = next(r for r in rows if r["agent"] == "m-dqn" and r["measure"] == "final")
+    assert final["value"] == pytest.approx(12, abs=1)  # 30 × 0.4, at the fourth of ten iterations
+
+
+def test_what_is_left_out_is_said(tmp_path):
+    write_study(tmp_path / "runs")
+    short = write_run(tmp_path / "runs" / "short", [[1, 2, 3]], agent="m-dqn", first_seed=9)
+    path = short / RECORDS
+    path.write_bytes(path.read_bytes()[:-9])
+    code, _, err = report(tmp_path / "runs", "--out", tmp_path / "r.html")
+    assert code == 0
+    assert err.count("cut short") == 1
+    assert "2,000 of 10,000 steps" in err
+    page = (tmp_path / "r.html").read_text()
+    assert page.count("dropped a last line that was cut short") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("EMPTY",), "no runs in"),
+        (("EMPTY/nowhere",), "is not there"),
+        (("RUNS", "--format", "pdf"), "unknown format 'pdf'"),
+        (("RUNS", "--baseline", "m-dqm"), "did you mean 'm-dqn'"),
+        (("RUNS", "--baseline", "human"), "no human score"),
+        (("RUNS", "--at", "0"), "at least 1"),
+        (("RUNS", "--last", "x"), "whole number"),
+        (("RUNS", "--out", "EMPTY"), "name a file"),
+        (("RUNS", "--out", "EMPTY/a/b.html"), "name a file"),
+        (("RUNS/../notes.txt",), "neither a run's folder"),
+        ((), "required"),
+    ],
+)
+def test_mistakes_get_a_clear_word(tmp_path, arguments, said):
+    write_study(tmp_path / "RUNS", games=["minatar/breakout"], seeds=1)
+    (tmp_path / "EMPTY").mkdir()
+    (tmp_path / "notes.txt").write_text("x")
+    places = ("EMPTY", "RUNS")
+    code, out, err = report(*(str(tmp_path / a) if a.startswith(places) else a for a in arguments))
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) <= 2
+    assert sys.exc_info() == (None, None, None)
