@@ -2,9 +2,11 @@ from munchausen.envs.registry import (
     DEFAULT_ENVIRONMENT,
     LISTINGS,
     Listing,
+    action_names,
     find,
     make_host,
     make_jax,
+    spec_of,
 )
 from munchausen.envs.spec import EnvironmentSpec, HostEnvironments, JaxEnvironment
 
@@ -15,7 +17,9 @@ __all__ = [
     "HostEnvironments",
     "JaxEnvironment",
     "Listing",
+    "action_names",
     "find",
     "make_host",
     "make_jax",
+    "spec_of",
 ]

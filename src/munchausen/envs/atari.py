@@ -120,3 +120,39 @@ class AtariEnvironments:
 
     def close(self) -> None:
         self._envs.close()
+
+
+class Twin:
+    """One game in colour, to be looked at beside the one an agent plays: the same seed and the
+    same actions give the same game."""
+
+    def __init__(self, game: str, seed: int, *, protocol: str):
+        self._env = make_vector(
+            game, 1, protocol=protocol, grayscale=False, img_height=210, img_width=160
+        )
+        self._screen = self._env.reset(seed=np.asarray([seed]))[0][0, 0]
+
+    def screen(self) -> np.ndarray:
+        """[210, 160, 3]"""
+        return self._screen
+
+    def step(self, action: np.ndarray) -> None:
+        self._screen = self._env.step(action.astype(np.int32))[0][0, 0]
+
+    def close(self) -> None:
+        self._env.close()
+
+
+def protocol_of(suite: str) -> str:
+    return next(name for name, of_suite in PROTOCOLS.items() if of_suite == suite)
+
+
+def action_names(game: str) -> list[str]:
+    """FIRE, UPRIGHT, … of the minimal action set."""
+    from ale_py import Action
+
+    env = make_vector(game, 1, protocol="modern")
+    try:
+        return [Action(x).name for x in env.ale.get_action_set()]
+    finally:
+        env.close()

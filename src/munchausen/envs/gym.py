@@ -78,3 +78,29 @@ class GymEnvironments:
 
     def close(self) -> None:
         self._envs.close()
+
+
+class GymScreen:
+    """One environment that can be looked at."""
+
+    def __init__(self, name: str):
+        try:
+            self._env: Any = gymnasium.make(name, render_mode="rgb_array")
+            self._env.reset()
+            self._env.render()
+        except (gymnasium.error.Error, ValueError) as error:
+            raise UserError(f"gym/{name} cannot be drawn here: {error}") from error
+        self._first_action = int(self._env.action_space.start)
+
+    def reset(self, seed: int) -> np.ndarray:
+        return np.asarray(self._env.reset(seed=seed)[0], np.float32)
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool]:
+        frame, reward, terminated, truncated, _ = self._env.step(action + self._first_action)
+        return np.asarray(frame, np.float32), float(reward), terminated, truncated
+
+    def screen(self) -> np.ndarray:
+        return self._env.render()
+
+    def close(self) -> None:
+        self._env.close()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from munchausen.envs import atari, minatar
 from munchausen.envs.gym import CLASSIC, GymEnvironments
-from munchausen.envs.spec import HostEnvironments, JaxEnvironment
+from munchausen.envs.spec import EnvironmentSpec, HostEnvironments, JaxEnvironment
 from munchausen.errors import UserError, unknown
 
 DEFAULT_ENVIRONMENT = "minatar/breakout"
@@ -97,7 +97,23 @@ def make_jax(listing: Listing) -> JaxEnvironment:
 
 def make_host(listing: Listing, count: int) -> HostEnvironments:
     suite, _, name = listing.name.partition("/")
-    for protocol, of_suite in atari.PROTOCOLS.items():
-        if suite == of_suite:
-            return atari.AtariEnvironments(name, count, protocol=protocol)
+    if suite in atari.PROTOCOLS.values():
+        return atari.AtariEnvironments(name, count, protocol=atari.protocol_of(suite))
     return GymEnvironments(listing.name.removeprefix("gym/"), count)
+
+
+def spec_of(listing: Listing) -> EnvironmentSpec:
+    """Without keeping an environment."""
+    if listing.loop == "device":
+        return make_jax(listing).spec
+    batch = make_host(listing, 1)
+    batch.close()
+    return batch.spec
+
+
+def action_names(listing: Listing) -> list[str]:
+    """What the actions are called, where the environment says so."""
+    suite, _, name = listing.name.partition("/")
+    if suite in atari.PROTOCOLS.values():
+        return atari.action_names(name)
+    return [str(i) for i in range(spec_of(listing).actions)]

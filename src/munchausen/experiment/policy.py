@@ -42,12 +42,7 @@ class Policy(NamedTuple):
 
 
 def environment_spec(settings: Settings) -> EnvironmentSpec:
-    listing = settings.listing
-    if listing.loop == "device":
-        return envs.make_jax(listing).spec
-    batch = envs.make_host(listing, 1)
-    batch.close()
-    return batch.spec
+    return envs.spec_of(settings.listing)
 
 
 def network_template(settings: Settings) -> Network:

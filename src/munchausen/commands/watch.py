@@ -1,0 +1,85 @@
+"""`munchausen watch`: a video of a trained agent at play."""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from munchausen.agent.config import parse_value
+from munchausen.commands.console import speaker, whole
+from munchausen.envs import action_names
+from munchausen.errors import UserError
+from munchausen.experiment.playing import Moment, play
+from munchausen.experiment.policy import load_policy, load_run
+from munchausen.figures.play_video import draw, write_gif, write_mp4
+
+HELP = "make a video of a trained agent at play"
+DESCRIPTION = """\
+Play one episode and write an MP4 and a GIF with the game, the Q-value and probability of each
+action, and the action gap over time. Needs no screen.
+
+  munchausen watch runs/NAME                        watch.mp4 and watch.gif in the run's folder
+  munchausen watch runs/NAME --steps 500 --out clip.mp4
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder or a saved agent")
+    parser.add_argument("--out", type=Path, help="the video (default watch.mp4 in the run)")
+    parser.add_argument("--steps", default="2000", help="at most so many steps (default 2,000)")
+    parser.add_argument("--epsilon", help="probability of a random action (default 0.001)")
+    parser.add_argument("--seed", default="0", help="seed of the episode (default 0)")
+    parser.add_argument("--lane", default="0", help="which lane of a run of several (default 0)")
+    parser.add_argument("--fps", default="15", help="steps shown a second (default 15)")
+    parser.add_argument("--no-gif", action="store_true", help="the MP4 alone")
+
+
+def run(options: argparse.Namespace) -> int:
+    lane = whole("lane", options.lane, 0) or 0
+    policy = load_policy(options.run) if options.run.is_file() else load_run(options.run, lane)
+    config = policy.settings.config
+    epsilon = config.evaluation_epsilon
+    if options.epsilon is not None:
+        epsilon = parse_value("epsilon", float, options.epsilon)
+        if not 0 <= epsilon <= 1:
+            raise UserError(f"epsilon must be in [0, 1], not {epsilon:g}")
+    folder = options.run if options.run.is_dir() else options.run.parent
+    out = options.out or folder / "watch.mp4"
+    if out.suffix != ".mp4":
+        raise UserError(f"--out must end in .mp4, not {out.name}")
+    if not out.parent.is_dir():
+        raise UserError(f"there is no folder {out.parent}")
+    fps = whole("fps", options.fps, 1) or 15
+    spec = policy.settings.lanes[policy.lane]
+    say = speaker(options.json)
+    title = f"{spec.agent} on {policy.settings.env}"
+    say(f"playing {title}, trained for {policy.step:,} steps …")
+    seen: list[Moment] = []
+
+    def moments():
+        for moment in play(
+            policy,
+            epsilon=epsilon,
+            seed=whole("seed", options.seed, 0) or 0,
+            max_steps=whole("steps", options.steps, 1) or 2000,
+        ):
+            seen.append(moment._replace(screen=np.zeros(0)))
+            yield moment
+
+    kept: list[np.ndarray] | None = None if options.no_gif else []
+    pictures = draw(moments(), title, action_names(policy.settings.listing), kept)
+    count = write_mp4(pictures, out, fps)
+    files = [str(out)]
+    if kept:
+        gif = out.with_suffix(".gif")
+        write_gif(kept, gif, fps)
+        files.append(str(gif))
+    score = sum(moment.reward for moment in seen)
+    if options.json:
+        print(json.dumps({"files": files, "steps": count, "score": score}))
+        return 0
+    say(f"{count:,} steps, score {score:g}")
+    for file in files:
+        say(f"video: {file}")
+    return 0
