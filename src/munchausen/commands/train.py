@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from munchausen.commands.console import program, speaker, whole
 from munchausen.envs import DEFAULT_ENVIRONMENT
 from munchausen.errors import TrainingDiverged, UserError
 from munchausen.experiment import folder as run_folder
+from munchausen.experiment import resources
 from munchausen.experiment.checkpoint import list_checkpoints
 from munchausen.experiment.policy import network_template
 from munchausen.experiment.records import read_records
@@ -54,7 +56,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="the run's folder (default: under runs/)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
     parser.add_argument("--iteration-steps", help="steps between rows of the records")
-    parser.add_argument("--checkpoint-seconds", help="least time between checkpoints (default 30)")
+    parser.add_argument(
+        "--evaluation-steps",
+        help="after each iteration evaluate for so many steps (the paper's phase: 125_000)",
+    )
+    parser.add_argument(
+        "--checkpoint-seconds", help="least time between checkpoints (default 30; 120 on Atari)"
+    )
     parser.add_argument(
         "--track", metavar="TRACKER", help="records also go to tensorboard, wandb or trackio"
     )
@@ -73,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
         resume=options.resume,
         iteration_steps=whole("iteration_steps", options.iteration_steps, 1),
         checkpoint_seconds=_seconds(options.checkpoint_seconds),
+        evaluation_steps=whole("evaluation_steps", options.evaluation_steps, 0),
         changes=field_flags.read(options),
         track=options.track,
         as_json=options.json,
@@ -92,6 +101,7 @@ def train(
     resume: bool,
     iteration_steps: int | None,
     checkpoint_seconds: float | None,
+    evaluation_steps: int | None,
     changes: dict[str, Any],
     track: str | None,
     as_json: bool,
@@ -107,6 +117,7 @@ def train(
         "seeds": seeds,
         "iteration_steps": iteration_steps,
         "checkpoint_seconds": checkpoint_seconds,
+        "evaluation_steps": evaluation_steps,
     }
     if resume:
         if out is None:
@@ -118,6 +129,8 @@ def train(
         run_folder.check_free(out)
     # A missing extra, continuous actions, a network that does not fit: before anything is written.
     network_template(settings)
+    if warning := resources.check(settings):
+        warnings.warn(warning, stacklevel=2)
     opened = run_folder.reopen(out, settings) if resume else run_folder.create(out, settings)
     say = speaker(as_json)
     names = "+".join(dict.fromkeys(lane.agent for lane in settings.lanes))
@@ -149,9 +162,6 @@ def train(
 
 def _fresh(asked: dict[str, Any], changes: dict[str, Any]) -> Settings:
     first = asked["seed"] or 0
-    extra = {}
-    if asked["checkpoint_seconds"] is not None:
-        extra["checkpoint_seconds"] = asked["checkpoint_seconds"]
     return make_settings(
         str(asked["agent"] or DEFAULT_AGENT).split(","),
         asked["env"] or DEFAULT_ENVIRONMENT,
@@ -160,7 +170,8 @@ def _fresh(asked: dict[str, Any], changes: dict[str, Any]) -> Settings:
         seeds=list(range(first, first + (asked["seeds"] or 1))),
         changes=changes,
         iteration_steps=asked["iteration_steps"],
-        **extra,
+        checkpoint_seconds=asked["checkpoint_seconds"],
+        evaluation_steps=asked["evaluation_steps"] or 0,
     )
 
 
@@ -175,6 +186,7 @@ def _resumed(saved: Settings, asked: dict[str, Any], changes: dict[str, Any]) ->
         "seeds": len({lane.seed for lane in saved.lanes}),
         "iteration_steps": saved.iteration_steps,
         "checkpoint_seconds": saved.checkpoint_seconds,
+        "evaluation_steps": saved.evaluation_steps,
     }
     asked = own | {k: v for k, v in asked.items() if v is not None}
     return _fresh(asked, dict(saved.changes) | changes)

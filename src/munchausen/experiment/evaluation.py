@@ -22,6 +22,8 @@ from munchausen.replay import Outcome, append, current_observations, make_ring
 
 CAP_STEPS = 27_000  # Dopamine's limit on an episode; a policy may be stuck without dying
 _HOST_ENVS = 16
+_PHASE_ENVS = 8  # few, so that a share of the steps holds several long episodes
+_PHASE_EPISODES = 100
 
 
 class Evaluation(NamedTuple):
@@ -48,6 +50,39 @@ def evaluate(
         steps = make_steps(settings.config, env.spec, munchausen=False)
         return _on_device(steps, env, network, regulariser, episodes, epsilon, seed, gaps)
     return _on_host(settings, listing, network, regulariser, episodes, epsilon, seed, gaps)
+
+
+def phase(
+    settings: Settings,
+    network: Network,
+    regulariser: Regulariser,
+    *,
+    steps: int,
+    epsilon: float,
+    seed: int,
+) -> Evaluation:
+    """An evaluation phase: whole episodes until so many steps were taken (Dopamine's rule, here
+    for each of a few environments and its share of the steps)."""
+    listing = settings.listing
+    if listing.loop == "host":
+        share = -(-steps // _PHASE_ENVS)
+        return _on_host(
+            settings, listing, network, regulariser, _PHASE_ENVS, epsilon, seed, False, share
+        )
+    parts: list[Evaluation] = []
+    while sum(int(part.lengths.sum()) for part in parts) < steps:
+        parts.append(
+            evaluate(
+                settings,
+                network,
+                regulariser,
+                episodes=_PHASE_EPISODES,
+                epsilon=epsilon,
+                seed=seed + len(parts),
+            )
+        )
+    returns, lengths = (np.concatenate(x) for x in list(zip(*parts, strict=True))[:2])
+    return Evaluation(returns, lengths, sum(part.cut for part in parts))
 
 
 def _on_device(
@@ -106,7 +141,10 @@ def _on_host(
     epsilon: float,
     seed: int,
     gaps: bool,
+    share: int | None = None,
 ) -> Evaluation:
+    """With a `share` of steps, each environment plays whole episodes until it has taken them;
+    otherwise its share of the episodes."""
     count = min(episodes, _HOST_ENVS)
     batch: HostEnvironments = envs.make_host(listing, count)
     steps = make_steps(settings.config, batch.spec, munchausen=False)
@@ -120,13 +158,15 @@ def _on_host(
         frames = jnp.asarray(batch.reset([seed + i for i in range(count)]))
         ring = make_ring(frames, count * (steps.config.stack + 2))
         quota = np.full(count, episodes // count) + (np.arange(count) < episodes % count)
+        if share is not None:
+            quota = np.full(count, share)
         total, length = np.zeros(count), np.zeros(count, int)
         returns: list[float] = []
         lengths: list[int] = []
         tracks: list[np.ndarray] = []
         running: list[list[float]] = [[] for _ in range(count)]
         t = 0
-        while quota.any():
+        while (quota > 0).any():
             actions = choose(ring, t)
             if gaps:
                 for track, gap in zip(running, np.asarray(measure(ring, t)), strict=True):
@@ -141,7 +181,7 @@ def _on_host(
             returns += total[ended].tolist()
             lengths += length[ended].tolist()
             tracks += [np.array(running[i]) for i in np.flatnonzero(ended)]
-            quota[ended] -= 1
+            quota[ended] -= 1 if share is None else length[ended]
             total[step.over] = 0
             length[step.over] = 0
             for i in np.flatnonzero(step.over):

@@ -23,6 +23,7 @@ class Settings:
     iteration_steps: int
     checkpoint_seconds: float = 30.0  # at least so long between checkpoints
     changes: tuple[tuple[str, Any], ...] = ()  # the fields the user set
+    evaluation_steps: int = 0  # of an evaluation phase after each iteration; 0 is none
 
     @property
     def listing(self) -> Listing:
@@ -35,6 +36,7 @@ class Settings:
             "steps": self.steps,
             "iteration_steps": self.iteration_steps,
             "checkpoint_seconds": self.checkpoint_seconds,
+            "evaluation_steps": self.evaluation_steps,
             "changes": {k: _number(v) for k, v in self.changes},
             "lanes": [
                 {
@@ -68,6 +70,7 @@ class Settings:
             data["iteration_steps"],
             data["checkpoint_seconds"],
             tuple(data["changes"].items()),
+            data.get("evaluation_steps", 0),
         )
 
 
@@ -84,6 +87,7 @@ def make_settings(
     changes: dict[str, Any] | None = None,
     iteration_steps: int | None = None,
     checkpoint_seconds: float | None = None,
+    evaluation_steps: int = 0,
 ) -> Settings:
     """Resolves presets, the suite and the user's changes. Several agents must differ in
     (alpha, tau, clip_min) alone: only then can they share a program."""
@@ -118,6 +122,7 @@ def make_settings(
         round_up(iteration, group),
         listing.checkpoint_seconds if checkpoint_seconds is None else checkpoint_seconds,
         tuple((changes or {}).items()),
+        evaluation_steps,
     )
 
 
@@ -160,6 +165,7 @@ def _comparable(settings: Settings) -> dict[str, Any]:
         **{name: ", ".join(str(lane[name]) for lane in lanes) for name in REGULARISER},
         **{k: v for k, v in data["config"].items() if k not in REGULARISER},
         "iteration_steps": data["iteration_steps"],
+        "evaluation_steps": data["evaluation_steps"],
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from munchausen import envs
 from munchausen.errors import StorageError, TrainingDiverged
@@ -20,6 +21,7 @@ from munchausen.experiment.checkpoint import (
     without_replay,
     write_checkpoint,
 )
+from munchausen.experiment.evaluation import phase
 from munchausen.experiment.folder import RunFolder
 from munchausen.experiment.records import RecordWriter, read_records, records_bytes
 from munchausen.experiment.segments import Block, SegmentWriter, is_large
@@ -207,7 +209,7 @@ class Training:
         iteration = -(-self.step // settings.iteration_steps)
         taken = self.step - (iteration - 1) * settings.iteration_steps
         rows = []
-        for spec, account in zip(settings.lanes, self.accounts, strict=True):
+        for lane, (spec, account) in enumerate(zip(settings.lanes, self.accounts, strict=True)):
             row = {
                 "env": settings.env,
                 "agent": spec.agent,
@@ -215,6 +217,7 @@ class Training:
                 "iteration": iteration,
                 "step": self.step,
                 **account.row(),
+                **self._evaluate(lane, iteration),
                 "steps_per_second": round(taken / seconds, 1) if seconds > 0 else None,
                 "seconds": round(self.seconds, 3),
             }
@@ -225,6 +228,27 @@ class Training:
             self._records.append(rows)
         if self._tracker is not None:
             self._tracker.append(rows)
+
+    def _evaluate(self, lane: int, iteration: int) -> dict[str, Any]:
+        """The columns of an evaluation phase, where one is asked for."""
+        settings = self.settings
+        if not settings.evaluation_steps:
+            return {}
+        online = self.loop.snapshot(self.state).lane.learner.online
+        spec = settings.lanes[lane]
+        result = phase(
+            settings,
+            jax.tree.map(lambda x: x[lane], online),
+            spec.regulariser,
+            steps=settings.evaluation_steps,
+            epsilon=settings.config.evaluation_epsilon,
+            # Of the iteration, so that a resumed run plays what it would have played.
+            seed=spec.seed * 1_000_003 % 2**24 + iteration * 1_000,
+        )
+        return {
+            "evaluation_score": float(np.mean(result.returns)),
+            "evaluation_episodes": len(result.returns),
+        }
 
     def checkpoint(self) -> None:
         if self.folder is None or self._records is None:

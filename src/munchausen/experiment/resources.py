@@ -1,0 +1,92 @@
+"""Before a long run: does its replay fit, and how long will it take on a CPU?"""
+
+import os
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from munchausen import envs
+from munchausen.errors import UserError
+from munchausen.experiment.settings import Settings
+from munchausen.loops.lane import make_steps
+from munchausen.replay import Transitions
+
+_SHARE = 0.9  # of the memory; the rest is for networks, batches and the compiler
+_LONG_SECONDS = 600
+
+
+def check(settings: Settings) -> str | None:
+    """Refuses a replay that does not fit. Returns a warning where a GPU would be wanted."""
+    spec = envs.spec_of(settings.listing)
+    frame_bytes = int(np.prod(spec.frame_shape)) * np.dtype(spec.frame_dtype).itemsize
+    needed = len(settings.lanes) * settings.config.capacity * (frame_bytes + 9)
+    there = device_memory()
+    if there is not None and needed > _SHARE * there:
+        fits = int(_SHARE * there / len(settings.lanes) / (frame_bytes + 9)) // 1_000 * 1_000
+        lanes = f" for {len(settings.lanes)} lanes" if len(settings.lanes) > 1 else ""
+        raise UserError(
+            f"the replay{lanes} needs {needed / 1e9:.1f} GB and the device has "
+            f"{there / 1e9:.1f} GB; lower --capacity (to {fits:_} or less)"
+            + (" or train fewer seeds at once" if lanes else "")
+        )
+    if spec.suite.startswith("atari") and jax.default_backend() == "cpu":
+        seconds = cpu_seconds(settings)
+        if seconds > _LONG_SECONDS:
+            return (
+                f"no GPU found: {settings.steps:,} steps will take about {_words(seconds)} on "
+                "this CPU (pip install 'munchausen[cuda]' where there is an NVIDIA GPU)"
+            )
+    return None
+
+
+def device_memory() -> int | None:
+    """Bytes that arrays may take on the device, or None where it does not say."""
+    device = jax.devices()[0]
+    stats = device.memory_stats() if device.platform != "cpu" else None
+    if stats:
+        return int(stats["bytes_limit"])
+    if device.platform == "cpu":
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return None
+
+
+def cpu_seconds(settings: Settings) -> float:
+    """From the operations of one update and the speed of a matrix product here."""
+    config, spec = settings.config, envs.spec_of(settings.listing)
+    steps = make_steps(config, spec, munchausen=config.alpha != 0)
+
+    def update(state: Any, batch: Any, regulariser: Any, key: Any) -> Any:
+        targets = steps.learner.targets(state.target, regulariser, batch, key)
+        return steps.learner.step(state, batch, targets, None, key)
+
+    key = jax.random.key(0)
+    size = config.batch_size
+    frames = jax.ShapeDtypeStruct((size, config.stack, *spec.frame_shape), spec.frame_dtype)
+    number, whole = jax.ShapeDtypeStruct((size,), "float32"), jax.ShapeDtypeStruct((size,), "int32")
+    batch: Any = Transitions(frames, whole, number, number, frames)  # type: ignore[arg-type]
+    state = jax.eval_shape(steps.learner.init, key)
+    cost: Any = (
+        jax.jit(update).lower(state, batch, settings.lanes[0].regulariser, key).cost_analysis()
+    )
+    updates = max(0, settings.steps - config.warmup_steps) / config.update_period_steps
+    return len(settings.lanes) * updates * cost["flops"] / _flops()
+
+
+def _flops() -> float:
+    x = jnp.ones((768, 768))
+    product = jax.jit(lambda x: x @ x)
+    product(x).block_until_ready()
+    begun = time.monotonic()
+    for _ in range(5):
+        product(x).block_until_ready()
+    return 5 * 2 * 768**3 / (time.monotonic() - begun)
+
+
+def _words(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("hours", 3_600)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / 60:.0f} minutes"
