@@ -85,3 +85,35 @@ def show_progress(name: str, stream: Any = None):
             )
 
         yield watch
+
+
+@contextmanager
+def show_count(name: str, total: int, stream: Any = None):
+    """For work in equal parts: yields `advance(done, what)`, to be called as it goes on."""
+    out = stream or sys.stderr
+    if not out.isatty():
+        last = -_EVERY_SECONDS
+
+        def line(done: int, what: str) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= _EVERY_SECONDS or done >= total:
+                last = now
+                print(f"{name}: {done:,}/{total:,}  {what}", file=out, flush=True)
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(bar_width=None),
+        TaskProgressColumn(),
+        TextColumn("[green]{task.fields[what]}"),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=Console(file=out), transient=True) as bar:
+        task = bar.add_task(name, total=total, what="")
+        yield lambda done, what: bar.update(task, completed=done, what=what)

@@ -3,11 +3,12 @@ returns the exit code. Bad input raises `UserError` before anything is written."
 
 from types import ModuleType
 
-from munchausen.commands import agents, envs, evaluate, train
+from munchausen.commands import agents, envs, evaluate, theory, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
     "evaluate": evaluate,
     "agents": agents,
     "envs": envs,
+    "theory": theory,
 }

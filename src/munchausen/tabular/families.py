@@ -5,7 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from munchausen.errors import UserError
 from munchausen.tabular.mdp import MDP, make_mdp
@@ -35,12 +35,12 @@ def garnets(
     low, high = discounts
     if not 0 < low <= high < 1:
         raise UserError(f"discounts must be in (0, 1), the lower first, not {discounts}")
-    return _draw(key, (count, states, actions), branching, discounts)
+    return _draw(key, (count, states, actions), branching, jnp.array(discounts))
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+@functools.partial(jax.jit, static_argnums=(1, 2))
 def _draw(
-    key: PRNGKeyArray, rows: tuple[int, int, int], branching: int, discounts: tuple[float, float]
+    key: PRNGKeyArray, rows: tuple[int, int, int], branching: int, discounts: Float[Array, "2"]
 ) -> MDP:
     count, states, _ = rows
     low, high = discounts

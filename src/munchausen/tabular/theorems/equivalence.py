@@ -40,7 +40,8 @@ def measure(mdp: MDP, key: PRNGKeyArray):
     q_prime = ours.q - alpha * tau * ours.log_policy
     return {
         "residual": largest(ours.policy - theirs.policy),
-        "values": largest(q_prime - theirs.q) / jnp.maximum(largest(theirs.q), 1.0),
+        "relative_residual_of_values": largest(q_prime - theirs.q)
+        / jnp.maximum(largest(theirs.q), 1.0),
         "printed_start": largest(ours.policy - other_start.policy),
         "printed_sign": largest(ours.policy - other_sign.policy),
     }

@@ -80,17 +80,18 @@ def run(
 
 
 def _judge(theorem: Theorem, values: Measurements, built: Measurements, count: int) -> Result:
-    def worst(name: str) -> float:
-        found = [x[name] for x in (values, built) if name in x]
-        return float(np.max([np.max(x) for x in found]))
+    def extreme(name: str) -> float:
+        """The largest over the MDPs; of what is called "least" the smallest."""
+        of = np.min if name.startswith("least") else np.max
+        return float(of([of(x[name]) for x in (values, built) if name in x]))
 
-    residual = worst("residual")
+    residual = extreme("residual")
     printed = [
-        Printed(formula, worst(name), worst(name) <= theorem.tolerance)
+        Printed(formula, extreme(name), extreme(name) <= theorem.tolerance)
         for name, formula in theorem.printed.items()
     ]
     names = {*values, *built} - {"residual", *theorem.printed}
-    details: dict[str, Any] = {name: worst(name) for name in sorted(names)}
+    details: dict[str, Any] = {name: extreme(name) for name in sorted(names)}
     if theorem.summarise is not None:
         details = theorem.summarise(values)
     # Not `residual > tolerance`: a NaN must fail.
