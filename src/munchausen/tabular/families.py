@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from munchausen.errors import UserError
 from munchausen.tabular.mdp import MDP, make_mdp
-from munchausen.tabular.precision import in_float64
+from munchausen.tabular.precision import QUICKLY, in_float64
 
 
 @in_float64
@@ -38,18 +38,18 @@ def garnets(
     return _draw(key, (count, states, actions), branching, jnp.array(discounts))
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
+@functools.partial(jax.jit, static_argnums=(1, 2), compiler_options=QUICKLY)
 def _draw(
     key: PRNGKeyArray, rows: tuple[int, int, int], branching: int, discounts: Float[Array, "2"]
 ) -> MDP:
     count, states, _ = rows
     low, high = discounts
     next_key, cut_key, reward_key, discount_key = jax.random.split(key, 4)
-    order = jnp.argsort(jax.random.uniform(next_key, (*rows, states)), axis=-1)
-    cuts = jnp.sort(jax.random.uniform(cut_key, (*rows, branching - 1)), axis=-1)
-    edges = [jnp.zeros((*rows, 1)), cuts, jnp.ones((*rows, 1))]
-    probabilities = jnp.diff(jnp.concatenate(edges, axis=-1), axis=-1)
-    targets = jax.nn.one_hot(order[..., :branching], states, dtype=jnp.float64)
+    _, chosen = jax.lax.top_k(jax.random.uniform(next_key, (*rows, states)), branching)
+    # Gaps between uniform points are exponentials over their sum: the same law, and no sort.
+    lengths = jax.random.exponential(cut_key, (*rows, branching))
+    probabilities = lengths / jnp.sum(lengths, axis=-1, keepdims=True)
+    targets = jax.nn.one_hot(chosen, states, dtype=jnp.float64)
     return MDP(
         transitions=jnp.einsum("...b,...bs->...s", probabilities, targets),
         rewards=jax.random.uniform(reward_key, rows, minval=-1.0, maxval=1.0),

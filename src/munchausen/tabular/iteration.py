@@ -23,6 +23,7 @@ class History(NamedTuple):
     errors: Float[Array, "K S A"]
 
     @property
+    @in_float64
     def policy(self) -> Float[Array, "K1 S A"]:
         return jnp.exp(self.log_policy)
 

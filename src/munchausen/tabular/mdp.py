@@ -35,7 +35,7 @@ class MDP(NamedTuple):
 
 
 @in_float64
-def make_mdp(transitions: Any, rewards: Any, discount: float) -> MDP:
+def make_mdp(transitions: Any, rewards: Any, discount: Any) -> MDP:
     """An MDP from arrays `P[s, a, s']` and `r[s, a]` and a discount in (0, 1)."""
     p, r = _numbers("transitions", transitions), _numbers("rewards", rewards)
     if p.ndim != 3 or p.shape[0] != p.shape[2] or p.size == 0:

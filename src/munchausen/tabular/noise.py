@@ -4,7 +4,7 @@ An error source is called with a key, the MDP, the value v that the update boots
 is r + γPv, up to terms free of chance) and the number k of the iteration.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from munchausen.operators import Scalar
 from munchausen.tabular.mdp import MDP
 
 
+@runtime_checkable
 class ErrorSource(Protocol):
     def __call__(
         self, key: PRNGKeyArray, mdp: MDP, value: Float[Array, " S"], k: Int[Array, ""]

@@ -7,17 +7,28 @@ compute on with them in JAX, do so `with float64():`.
 
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
+# Of the theory's programs most of the time goes into compiling them.
+QUICKLY = {"xla_backend_optimization_level": 0}
+
 
 def float64():
     """A context in which JAX computes in double precision."""
     return jax.enable_x64(True)
+
+
+def compiled_quickly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`jax.jit` for a program that runs for less time than it takes to compile it well.
+
+    Traced anew for each call of this: JAX would otherwise remember `function` as it first was.
+    """
+    return jax.jit(lambda *args: function(*args), compiler_options=QUICKLY)
 
 
 def in_float64(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

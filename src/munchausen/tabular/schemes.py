@@ -4,7 +4,7 @@ They are written as their sources write them, not in terms of one another, so th
 between them can be checked. All stand on the operators of the deep agents.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -22,6 +22,7 @@ class State(NamedTuple):
     log_policy: Float[Array, "S A"]
 
 
+@runtime_checkable
 class Scheme(Protocol):
     def value(self, state: State) -> Float[Array, " S"]:
         """What the step bootstraps from the next state."""

@@ -32,6 +32,23 @@ def apply_kernel(mdp: MDP, pi: Float[Array, "S A"], f: Float[Array, "S A"]) -> F
     return mdp.expect(inner(pi, f))
 
 
+def eliminate(matrix: Float[Array, "S S"], columns: Float[Array, "S N"]) -> Float[Array, "S N"]:
+    """Solves matrix · x = columns by Gauss and Jordan, without pivots.
+
+    I − γP is strictly diagonally dominant, so none are needed. JAX's own solver is avoided: in
+    jaxlib 0.10.2 a batch of LAPACK's triangular solves waits on the thread pool it runs in, and
+    on a machine of few cores a program with several of them can wait for ever.
+    """
+
+    def clear(i, both):
+        row = both[i] / both[i, i]
+        return (both - both[:, i, None] * row).at[i].set(row)
+
+    size = matrix.shape[0]
+    both = jnp.concatenate([matrix, columns], axis=1)
+    return jax.lax.fori_loop(0, size, clear, both)[:, size:]
+
+
 @in_float64
 def resolvent(
     mdp: MDP, pi: Float[Array, "S A"], f: Float[Array, "*N S A"]
@@ -39,9 +56,9 @@ def resolvent(
     """(I − γP_π)⁻¹ f, for one f or many."""
     between_states = jnp.einsum("sa,sat->st", pi, mdp.transitions)
     matrix = jnp.eye(pi.shape[0]) - mdp.discount * between_states
-    means = inner(pi, f)
+    means = jnp.einsum("sa,...sa->...s", pi, f)
     columns = means.reshape(-1, means.shape[-1]).T
-    v = jnp.linalg.solve(matrix, columns).T.reshape(means.shape)
+    v = eliminate(matrix, columns).T.reshape(means.shape)
     return f + mdp.discount * jnp.einsum("sat,...t->...sa", mdp.transitions, v)
 
 
@@ -60,6 +77,11 @@ def optimal_q(mdp: MDP, tau: Scalar = 0.0) -> Float[Array, "S A"]:
     τ = 0, quadratic and monotone at τ > 0.
     """
     _check_temperature(tau)
+    return _policy_iteration(mdp, tau)
+
+
+@jax.jit
+def _policy_iteration(mdp: MDP, tau: Scalar) -> Float[Array, "S A"]:
     uniform = jnp.full(mdp.rewards.shape, 1.0 / mdp.actions)
     small = 1e-15 * (mdp.largest_reward + 1.0) / (1.0 - mdp.discount)
 

@@ -6,13 +6,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from munchausen.tabular.families import garnets
 from munchausen.tabular.iteration import final_state, iterate, start
 from munchausen.tabular.mdp import MDP
 from munchausen.tabular.noise import Clipped, Gaussian, Sampling
-from munchausen.tabular.precision import in_float64
+from munchausen.tabular.precision import compiled_quickly, in_float64
 from munchausen.tabular.schemes import MunchausenVI
 from munchausen.tabular.solvers import inner, optimal_q, policy_q
 from munchausen.tabular.theorems import averaging, moving_average, printed
@@ -70,7 +70,9 @@ def action_gap(seed: int = 0, *, mdps: int = 100, iterations: int = 800) -> Stud
         q = final_state(MunchausenVI(alpha, TAU), mdp, start(mdp), iterations).q
         return jnp.sum(gaps(q)) / jnp.sum(gaps(optimal_q(mdp, (1 - alpha) * TAU)))
 
-    measured = jax.jit(jax.vmap(jax.vmap(factor, (None, 0)), (0, None)))(batch, jnp.asarray(alphas))
+    measured = compiled_quickly(jax.vmap(jax.vmap(factor, (None, 0)), (0, None)))(
+        batch, jnp.asarray(alphas)
+    )
     line = np.linspace(0, 0.955, 200)
     return {
         "alphas": alphas,
@@ -140,8 +142,10 @@ def clipping(seed: int = 0, *, mdps: int = 200, iterations: int = 600) -> Study:
         )
 
     many = jax.vmap(jax.vmap(at, (None, None, 0)), (0, 0, None))
-    clipped, exact, noisy = jax.jit(many)(batch, _keys(seed, mdps), jnp.asarray(clips))
-    regularised = jax.jit(jax.vmap(lambda mdp: gaps(optimal_q(mdp, (1 - ALPHA) * TAU))))(batch)
+    clipped, exact, noisy = compiled_quickly(many)(batch, _keys(seed, mdps), jnp.asarray(clips))
+    regularised = compiled_quickly(jax.vmap(lambda mdp: gaps(optimal_q(mdp, (1 - ALPHA) * TAU))))(
+        batch
+    )
     return {
         "clips": clips,
         "alpha": ALPHA,
@@ -190,19 +194,19 @@ def _batch(seed: int, mdps: int, discount: float) -> MDP:
     return garnets(jax.random.key(seed), mdps, discounts=(discount, discount))
 
 
-def _keys(seed: int, mdps: int) -> PRNGKeyArray:
+def _keys(seed: int, mdps: int) -> Key[Array, " M"]:
     return jax.random.split(jax.random.key(seed + 1), mdps)
 
 
 def _mapped(one: Callable[..., Any], batch: MDP, seed: int) -> Any:
-    return jax.jit(jax.vmap(one))(batch, _keys(seed, len(batch.discount)))
+    return compiled_quickly(jax.vmap(one))(batch, _keys(seed, len(batch.discount)))
 
 
 def _by_scheme(
     family: dict[str, tuple[float, float]], one: Callable[..., Any], batch: MDP, seed: int
 ) -> dict[str, Any]:
     """`one(mdp, key, α, τ)` over the batch, for each of the family in turn: one compilation."""
-    program = jax.jit(jax.vmap(one, (0, 0, None, None)))
+    program = compiled_quickly(jax.vmap(one, (0, 0, None, None)))
     keys = _keys(seed, len(batch.discount))
     return {
         name: jax.tree.map(np.asarray, program(batch, keys, jnp.asarray(alpha), jnp.asarray(tau)))

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from munchausen.tabular.mdp import MDP
-from munchausen.tabular.precision import in_float64
+from munchausen.tabular.precision import compiled_quickly, in_float64
 
 # MDPs in one compiled call: enough to fill a core, little enough to fit in memory.
 CHUNK = 500
@@ -67,7 +67,7 @@ def run(
     """The theorem over a batch of MDPs. `watch` hears how many are done."""
     count = len(mdps.discount)
     keys = jax.random.split(jax.random.key(seed), count)
-    measure = jax.jit(jax.vmap(theorem.measure))
+    measure = compiled_quickly(jax.vmap(theorem.measure))
     parts = []
     for first in range(0, count, CHUNK):
         some = slice(first, first + CHUNK)
@@ -75,8 +75,15 @@ def run(
         parts.append({name: np.asarray(x) for name, x in out.items()})
         watch(min(first + CHUNK, count))
     values = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
-    built = {} if theorem.construct is None else jax.jit(theorem.construct)()
-    return _judge(theorem, values, {k: np.asarray(x) for k, x in built.items()}, count)
+    return _judge(theorem, values, _constructed(theorem), count)
+
+
+def _constructed(theorem: Theorem) -> Measurements:
+    construct = theorem.construct
+    if construct is None:
+        return {}
+    built = compiled_quickly(construct)()
+    return {name: np.asarray(x) for name, x in built.items()}
 
 
 def _judge(theorem: Theorem, values: Measurements, built: Measurements, count: int) -> Result:
