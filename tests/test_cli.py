@@ -502,7 +502,7 @@ class TestListings:
         assert all(name in table for name in rows)
         assert "gym/ID" in table
 
-    @pytest.mark.parametrize("command", ["train", "evaluate", "agents", "envs"])
+    @pytest.mark.parametrize("command", ["train", "evaluate", "agents", "envs", "theory"])
     def test_help(self, command, capsys):
         with pytest.raises(SystemExit) as done:
             cli.main([command, "--help"])

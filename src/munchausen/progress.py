@@ -89,28 +89,40 @@ def show_progress(name: str, stream: Any = None):
 
 @contextmanager
 def show_counter(name: str, stream: Any = None):
-    """Yields a watcher of (done, total), for work that is counted. A total of 0 is not known."""
+    """Yields a watcher of (done, total, what), for work that is counted. A total of 0 is not
+    known."""
     out = stream or sys.stderr
     if not out.isatty():
         yield _plain_counter(name, out)
         return
     from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    with Bar(console=Console(file=out), transient=True) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total or None)
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(bar_width=None),
+        TaskProgressColumn(),
+        TextColumn("[green]{task.fields[what]}"),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=Console(file=out), transient=True) as bar:
+        task = bar.add_task(name, total=None, what="")
+        yield lambda done, total, what="": bar.update(
+            task, completed=done, total=total or None, what=what
+        )
 
 
-def _plain_counter(name: str, stream: Any) -> Callable[[int, int], None]:
+def _plain_counter(name: str, stream: Any) -> Callable[..., None]:
     """Silent when it is quick: the first line comes after a few seconds."""
     last = time.monotonic()
 
-    def watch(done: int, total: int) -> None:
+    def watch(done: int, total: int, what: str = "") -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= _EVERY_SECONDS:
             last = now
-            print(f"{name}: {done:,}" + (f" of {total:,}" * bool(total)), file=stream, flush=True)
+            of = f" of {total:,}" * bool(total)
+            print(f"{name}: {done:,}{of}  {what}".rstrip(), file=stream, flush=True)
 
     return watch

@@ -94,3 +94,10 @@ def test_initialisers_have_the_papers_bounds(key):
     network = build("minatar", (10, 10, 4))
     for layer in (*network.encoder, *network.hidden, network.output):
         assert not layer.bias.any()
+
+
+def test_a_table_has_one_weight_a_state_action():
+    network = build("table", (5,), outputs=3)
+    assert [x.shape for x in jax.tree.leaves(network)] == [(5, 3)]
+    for state in range(5):
+        np.testing.assert_array_equal(network(jnp.eye(5)[state]), network.output.weight[state])

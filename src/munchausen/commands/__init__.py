@@ -3,7 +3,7 @@ returns the exit code. Bad input raises `UserError` before anything is written."
 
 from types import ModuleType
 
-from munchausen.commands import agents, bench, envs, evaluate, report, train, watch
+from munchausen.commands import agents, bench, envs, evaluate, report, theory, train, watch
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
@@ -13,4 +13,5 @@ COMMANDS: dict[str, ModuleType] = {
     "agents": agents,
     "envs": envs,
     "bench": bench,
+    "theory": theory,
 }

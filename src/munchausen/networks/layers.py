@@ -22,16 +22,23 @@ INITIALISERS: dict[str, Callable[..., Array]] = {
 
 class Dense(eqx.Module):
     weight: Float[Array, "I O"]
-    bias: Float[Array, " O"]
+    bias: Float[Array, " O"] | None
 
     def __init__(
-        self, inputs: int, outputs: int, *, initialiser: InitialiserName, key: PRNGKeyArray
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        initialiser: InitialiserName,
+        key: PRNGKeyArray,
+        bias: bool = True,
     ):
         self.weight = INITIALISERS[initialiser](key, (inputs, outputs))
-        self.bias = jnp.zeros(outputs)
+        self.bias = jnp.zeros(outputs) if bias else None
 
     def __call__(self, x: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
-        return x @ self.weight + self.bias
+        product = x @ self.weight
+        return product if self.bias is None else product + self.bias
 
 
 class Convolution(eqx.Module):

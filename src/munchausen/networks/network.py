@@ -27,6 +27,7 @@ class Torso:
     encoder: tuple[ConvolutionSpec | int, ...]  # a convolution, or the width of a dense layer
     hidden: tuple[int, ...]
     source: str
+    output_bias: bool = True
 
 
 TORSOS = {
@@ -55,6 +56,12 @@ TORSOS = {
         source="Obando-Ceron & Castro 2021, Revisiting Rainbow (classic control)",
     ),
     "mlp-small": Torso(encoder=(64, 64), hidden=(), source="ours, for tests and tiny problems"),
+    "table": Torso(
+        encoder=(),
+        hidden=(),
+        output_bias=False,
+        source="one weight a feature and action: a table where observations are one-hot",
+    ),
 }
 
 
@@ -71,7 +78,7 @@ class Network(eqx.Module):
         x = observation.astype(jnp.float32)
         if self.scale != 1.0:
             x = x * self.scale
-        if isinstance(self.encoder[0], Dense):
+        if not self.encoder or isinstance(self.encoder[0], Dense):
             x = x.reshape(-1)
         for layer in self.encoder:
             x = jax.nn.relu(layer(x))
@@ -108,7 +115,8 @@ def make_network(
     key: PRNGKeyArray,
 ) -> Network:
     """Builds a network; `cosines` is the size of the implicit-quantile embedding, or None."""
-    if not isinstance(torso.encoder[0], int) and len(observation_shape) != 3:
+    images = bool(torso.encoder) and not isinstance(torso.encoder[0], int)
+    if images and len(observation_shape) != 3:
         raise UserError(
             f"this network needs images, but an observation has shape {observation_shape}; "
             "try --network mlp"
@@ -137,7 +145,7 @@ def make_network(
     for outer in torso.hidden:
         hidden.append(Dense(width, outer, initialiser=initialiser, key=next(keys)))
         width = outer
-    output = Dense(width, outputs, initialiser=initialiser, key=next(keys))
+    output = Dense(width, outputs, initialiser=initialiser, key=next(keys), bias=torso.output_bias)
     embedding = None
     if cosines is not None:
         embedding = Dense(cosines, features, initialiser=initialiser, key=next(keys))

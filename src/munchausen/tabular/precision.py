@@ -1,0 +1,42 @@
+"""Double precision for the theory alone: a residual of 1e-12 means nothing in float32.
+
+JAX's own switch is global, and a user who imports this package must not find it turned. So the
+entry points of `tabular` turn it for the time of their call. Results keep their float64; to
+compute on with them in JAX, do so `with float64():`.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import jax
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+# Of the theory's programs most of the time goes into compiling them.
+QUICKLY = {"xla_backend_optimization_level": 0}
+
+
+def float64():
+    """A context in which JAX computes in double precision."""
+    return jax.enable_x64(True)
+
+
+def compiled_quickly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`jax.jit` for a program that runs for less time than it takes to compile it well.
+
+    Traced anew for each call of this: JAX would otherwise remember `function` as it first was.
+    """
+    return jax.jit(lambda *args: function(*args), compiler_options=QUICKLY)
+
+
+def in_float64(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """`function` in that context, whoever calls it."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with float64():
+            return function(*args, **kwargs)
+
+    return wrapped
