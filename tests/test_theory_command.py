@@ -17,9 +17,8 @@ def munchausen(capsys, *arguments):
 
 
 def test_json(capsys):
-    code, out, err = munchausen(capsys, "theorem-2", "--mdps", "7", "--json")
+    code, out, _ = munchausen(capsys, "theorem-2", "--mdps", "7", "--json")
     assert code == 0
-    assert "theory: 7/7" in err
     report = json.loads(out)
     assert (report["passed"], report["mdps"], report["seed"]) == (True, 7, 0)
     [check] = report["checks"]

@@ -55,7 +55,9 @@ def make_vector(game: str, count: int, *, protocol: str, **changes: Any) -> Any:
         "stack_num": 1,  # the replay stacks
         "frameskip": FRAME_SKIP,
         "maxpool": True,
-        "max_num_frames_per_episode": CAP_FRAMES,
+        # Cut in `AtariEnvironments`: where ale-py 0.12.1 cuts by itself, its `final_obs` is the
+        # observation of the step before.
+        "max_num_frames_per_episode": 2**30,
         "noop_max": 0,
         "use_fire_reset": False,
         "reward_clipping": False,
@@ -104,18 +106,18 @@ class AtariEnvironments:
         self._envs.send(actions.astype(np.int32))
 
     def receive(self) -> HostSteps:
-        frames, rewards, terminated, truncated, info = self._envs.recv()
+        frames, rewards, terminated, _, info = self._envs.recv()
+        frames, final = frames[:, 0], None
         # A lost life ends an episode for learning only: where the game itself ended, the
         # environment is at the start of the next one already.
-        over = info["episode_frame_number"] == 0
-        final = info["final_obs"][:, 0] if truncated.any() else None
+        over = terminated & (info["episode_frame_number"] == 0)
+        truncated = info["episode_frame_number"] >= CAP_FRAMES
+        if truncated.any():
+            first, _ = self._envs.reset(options={"reset_mask": truncated})
+            final, frames = frames, frames.copy()
+            frames[truncated] = first[truncated, 0]
         return HostSteps(
-            frames[:, 0],
-            rewards.astype(np.float32),
-            terminated,
-            truncated,
-            over & (terminated | truncated),
-            final,
+            frames, rewards.astype(np.float32), terminated, truncated, over | truncated, final
         )
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from munchausen.figures.learning_curve import COLOURS
+from munchausen.figures.style import COLOURS
 
 _DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
 _MARKERS = ("o", "s", "^", "D", "v", "P")

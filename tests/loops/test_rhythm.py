@@ -1,0 +1,127 @@
+"""When the host loop stores, learns, acts and copies: Algorithm 1 with one environment, and
+the same ratios with many."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from munchausen.agent import override, resolve
+from munchausen.backup import Regulariser
+from munchausen.envs.spec import EnvironmentSpec, HostSteps
+from munchausen.loops.host import HostLoop
+from munchausen.loops.lane import LaneSpec
+from munchausen.replay import gather
+
+LENGTH = 7  # steps of an episode
+
+
+class Recorded:
+    """A stream known beforehand: the frame counts the steps, the reward is the step's number,
+    every seventh step ends an episode."""
+
+    spec = EnvironmentSpec("recorded", "classic", (2,), "float32", 3, truncates=True)
+
+    def __init__(self, log, count):
+        self.log, self.count, self.t = log, count, 0
+
+    def _frames(self):
+        return np.stack([np.array([self.t, env], np.float32) for env in range(self.count)])
+
+    def reset(self, seeds):
+        assert len(seeds) == self.count
+        return self._frames()
+
+    def send(self, actions):
+        self.log.append(("send", actions.copy()))
+
+    def receive(self):
+        self.t += 1
+        done = np.full(self.count, self.t % LENGTH == 0)
+        reward = np.full(self.count, self.t, np.float32)
+        self.log.append(("receive", self.t))
+        return HostSteps(self._frames(), reward, done, np.zeros_like(done), done, None)
+
+    def close(self):
+        pass
+
+
+def make_loop(log, asynchronous=False, **changes):
+    small = {
+        "network": "mlp-small",
+        "warmup_steps": 20,
+        "capacity": 200,
+        "batch_size": 4,
+        "target_period_steps": 16,
+        "clip_rewards": False,
+    }
+    config = override(resolve("m-dqn", "classic"), small | changes)
+    lane = LaneSpec("m-dqn", 0, Regulariser(config.alpha, config.tau, config.clip_min))
+    loop = HostLoop(config, partial(Recorded, log), [lane], asynchronous=asynchronous)
+    original = loop._program
+
+    def spy(what, *static):
+        log.append((what, *static))
+        return original(what, *static)
+
+    loop._program = spy
+    return loop
+
+
+def test_one_environment_is_algorithm_1():
+    log = []
+    loop = make_loop(log, envs=1)
+    state, report = loop.advance(loop.init(), 0, 40)
+    report()
+    loop.close()
+    steps, now = {}, 0
+    for what, *detail in log:
+        now = detail[0] if what == "receive" else now
+        steps.setdefault(now, []).append(what)
+    for t in range(1, 41):
+        learns = t > 20 and t % 4 == 0
+        copies = t > 20 and t % 16 == 0
+        wanted = ["receive", "store", *["learn"] * learns, *["copy"] * copies, "act", "send"]
+        assert steps[t] == wanted, t
+
+    # What is stored is the stream: s_t, a_t, r_t, and the end of each episode.
+    sent = [entry[1][0] for entry in log if entry[0] == "send"]
+    ring = jax.tree.map(lambda x: x[0], state.lane.ring)
+    row = jnp.arange(39)
+    batch = gather(ring, row, jnp.zeros(39, jnp.int32), n_step=1, stack=1, discount=0.99)
+    np.testing.assert_array_equal(batch.observation_tm1[:, 0], np.arange(39))
+    np.testing.assert_array_equal(batch.a_tm1, sent[:39])
+    np.testing.assert_array_equal(batch.r_t, np.arange(1, 40))
+    ends = np.arange(1, 40) % LENGTH == 0
+    np.testing.assert_allclose(batch.discount_t, np.where(ends, 0.0, 0.99))
+    alive = ~ends
+    np.testing.assert_array_equal(batch.observation_t[alive, 0], np.arange(1, 40)[alive])
+
+
+@pytest.mark.parametrize("asynchronous", (False, True))
+def test_many_environments_keep_the_ratios(asynchronous):
+    """One update for every 4 steps, a copy for every 16, after the same warm-up."""
+    log = []
+    loop = make_loop(log, asynchronous, envs=8)
+    assert len(loop.envs) == (2 if asynchronous else 1)
+    state, report = loop.advance(loop.init(), 0, 80)
+    chunk = report()
+    loop.close()
+    assert chunk.loss.shape == (1, (80 - 20) // 4 if asynchronous else (80 - 16) // 4)
+    assert sum(what == "copy" for what, *_ in log) == 80 // 16 - 20 // 16
+    # All streams are stored whole, whichever batch they were in.
+    assert (np.asarray(state.lane.ring.head) == 10).all()
+    rewards = np.asarray(state.lane.ring.rewards[0, :10])
+    np.testing.assert_array_equal(rewards, np.repeat(np.arange(1, 11)[:, None], 8, axis=1))
+
+
+def test_a_batch_is_acted_for_before_learning_starts():
+    """So that its emulators run while the device learns."""
+    log = []
+    loop = make_loop(log, True, envs=8)
+    loop.advance(loop.init(), 0, 64)[1]()
+    loop.close()
+    words = [what for what, *_ in log if what in ("receive", "store and act")]
+    assert words == ["receive", "store and act"] * (len(words) // 2)
