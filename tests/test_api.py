@@ -194,7 +194,8 @@ class TestFields:
         assert agent.config.tau == 0.03  # the preset's
 
     def test_any_name_of_an_environment(self):
-        assert Agent("m-dqn", env="breakout").config == Agent("m-dqn").config
+        names = ("Pong", "ALE/Pong-v5", "PongNoFrameskip-v4", "atari/pong")
+        assert len({Agent("m-dqn", env=name, capacity=20_000).config for name in names}) == 1
 
     @pytest.mark.parametrize(
         ("changes", "said"),

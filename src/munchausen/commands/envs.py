@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from munchausen.commands.console import table
 from munchausen.envs import LISTINGS
-from munchausen.metrics.reference import RANDOM
+from munchausen.metrics.reference import random_score
 
 HELP = "list the environments"
 DESCRIPTION = "The environments there are presets for."
@@ -24,9 +24,10 @@ def run(options: argparse.Namespace) -> int:
 def envs(*, as_json: bool) -> None:
     rows = [asdict(listing) for listing in LISTINGS.values()]
     for row in rows:
-        row["random"] = RANDOM.get(row["name"])
+        row["random"] = random_score(row["name"])
     if as_json:
         print(json.dumps(rows))
         return
     table(rows, ("name", "suite", "loop", "steps", "iteration_steps", "random"))
     print("any other Gymnasium id with discrete actions works as gym/ID")
+    print("Atari games under the protocol of the first publications: --protocol original")

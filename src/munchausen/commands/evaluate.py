@@ -12,7 +12,7 @@ from munchausen.errors import UserError
 from munchausen.experiment.evaluation import evaluate as play
 from munchausen.experiment.policy import load_policy, load_run
 from munchausen.experiment.records import write_action_gaps
-from munchausen.metrics.reference import RANDOM
+from munchausen.metrics.reference import random_score
 
 HELP = "play whole episodes with a trained agent"
 DESCRIPTION = "Play whole episodes with the agent of a run or of a saved file."
@@ -104,5 +104,5 @@ def evaluate(
     say(f"mean length {report['mean_length']:.0f} steps")
     if result.cut:
         say(f"{result.cut} episodes were cut at the limit of steps")
-    if settings.env in RANDOM:
-        say(f"random play {RANDOM[settings.env]:.2f}")
+    if (random := random_score(settings.env)) is not None:
+        say(f"random play {random:.2f}")

@@ -23,7 +23,7 @@ from munchausen.experiment.settings import Settings, make_settings
 from munchausen.experiment.trackers import check_tracker
 from munchausen.experiment.training import Interrupted, Training
 from munchausen.figures.learning_curve import curves, save_learning_curve, seed_mean, sparkline
-from munchausen.metrics.reference import RANDOM, published
+from munchausen.metrics.reference import published, random_score
 from munchausen.progress import show_progress
 
 HELP = "train an agent"
@@ -217,8 +217,8 @@ def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
     if training.folder is not None:
         training.folder.write_result({"status": "finished", **result})
     references = {}
-    if settings.env in RANDOM:
-        references["random play"] = RANDOM[settings.env]
+    if (score_of_random := random_score(settings.env)) is not None:
+        references["random play"] = score_of_random
     if (reference := published(settings.env, agents[0])) is not None:
         references[reference.what] = reference.score
     save_learning_curve(
@@ -230,9 +230,9 @@ def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
         mine = [s for s, lane in zip(scores, settings.lanes, strict=True) if lane.agent == name]
         mine = [s for s in mine if s is not None]
         text = f"{np.mean(mine):.2f}" if mine else "no episode ended"
-        say(f"  {name:<18} {text:>8}   {sparkline(mean)}")
+        say(f"  {name:<26} {text:>8}   {sparkline(mean)}")
     for label, value in references.items():
-        say(f"  {label:<18} {value:>8.2f}")
+        say(f"  {label:<26} {value:>8.2f}")
     say("")
     say("score: mean return of the last 100 training episodes")
     say(f"curve: {out / CURVE}")

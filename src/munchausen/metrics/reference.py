@@ -51,6 +51,8 @@ def published(env: str, agent: str) -> Published | None:
         return PUBLISHED[env, agent]
     if env in SOLVED:
         return Published(SOLVED[env], "counts as solved")
+    if env in atari_scores() and agent in atari_scores()[env].scores:
+        return Published(atari_scores()[env].scores[agent], "paper, best of 200M frames")
     return None
 
 
