@@ -26,6 +26,7 @@ def test_matrix_product_is_the_convolution(padding, kernel, stride, key):
             padding=padding,
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
         )[0]
+        np.testing.assert_allclose(layer._as_product(x), expected + layer.bias, atol=1e-5)
         np.testing.assert_allclose(layer(x), expected + layer.bias, atol=1e-5)
 
 

@@ -111,6 +111,8 @@ def learner_rate(settings: Settings, seconds: float) -> float:
     updates = settings.config.updates_per_group
     if isinstance(loop, HostLoop):
         updates = max(1, loop.batch // settings.config.update_period_steps)
+        if jax.default_backend() == "cpu":
+            updates = 1
     try:
         fill = jax.jit(partial(_fill, actions=steps.spec.actions), donate_argnums=0)
         held: list[Any] = [fill(loop.snapshot(loop.init()).lane), 0]

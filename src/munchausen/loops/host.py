@@ -132,8 +132,11 @@ class HostLoop:
 
         if t <= self.config.warmup_steps:
             return lane
-        if updates := passed(self.config.update_period_steps):
-            lane, metrics = self._program("learn", updates)(lane, jnp.int32(t - self.batch))
+        # One at a time on a CPU, where a convolution within a loop is slow; elsewhere together.
+        updates = passed(self.config.update_period_steps)
+        at_once = min(updates, 1) if jax.default_backend() == "cpu" else updates
+        for i in range(updates // max(1, at_once)):
+            lane, metrics = self._program("learn", at_once)(lane, jnp.int32(t - self.batch + i))
             learned.append(metrics)
         if passed(self.config.target_period_steps):
             lane = self._program("copy")(lane, jnp.bool_(True))

@@ -193,7 +193,12 @@ class Steps(NamedTuple):
         targets = jax.vmap(targets_of)(batches, keys[:, 0]) if self.targets_at_once else None
         # Unrolled, an accelerator launches fewer of the tiny kernels that run the loop itself.
         unroll = max(n for n in (1, 2, 4, 5) if updates % n == 0) if self.targets_at_once else 1
-        state, out = jax.lax.scan(body, lane.learner, (batches, targets, keys), unroll=unroll)
+        if updates == 1:
+            # On a CPU a convolution within a loop is ten times slower than outside of one.
+            state, out = body(lane.learner, jax.tree.map(lambda x: x[0], (batches, targets, keys)))
+            out = jax.tree.map(lambda x: x[None], out)
+        else:
+            state, out = jax.lax.scan(body, lane.learner, (batches, targets, keys), unroll=unroll)
         return lane._replace(learner=state), self._metrics(lane, out, batches.a_tm1)
 
     def _learn_prioritised(
@@ -215,7 +220,11 @@ class Steps(NamedTuple):
 
         keys = jax.random.split(key, updates)
         carry = (lane.learner, lane.priorities)
-        (state, priorities), (out, actions) = jax.lax.scan(body, carry, keys)
+        if updates == 1:
+            (state, priorities), outputs = body(carry, keys[0])
+            out, actions = jax.tree.map(lambda x: x[None], outputs)
+        else:
+            (state, priorities), (out, actions) = jax.lax.scan(body, carry, keys)
         lane = lane._replace(learner=state, priorities=priorities)
         return lane, self._metrics(lane, out, actions)
 
