@@ -98,6 +98,15 @@ def test_one_run_alone_makes_a_page(tmp_path):
     assert "1 run of 1 agent on 1 game" in page
 
 
+def test_agents_with_no_game_in_common_make_a_page(tmp_path):
+    """Nothing can be compared, but the curves are there."""
+    write_run(tmp_path / "a", np.arange(6), agent="dqn", env="atari/Pong")
+    write_run(tmp_path / "b", np.arange(6), agent="m-iqn", env="minatar/asterix")
+    data = payload(page_of(tmp_path))
+    assert data["comparisons"] == []
+    assert data["agents"] == ["dqn", "m-iqn"]
+
+
 def test_published_curves_alone_make_a_page(tmp_path):
     rows = [
         {"Iteration": i, "Value": 300.0 * (i + run), "Agent": agent}

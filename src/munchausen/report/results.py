@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from munchausen.errors import UserError
 from munchausen.metrics.aggregates import best_counts, game_means
 from munchausen.metrics.alignment import LAST_ITERATIONS, Aligned, align
 from munchausen.metrics.bootstrap import RESAMPLES, Estimate, mean_intervals
@@ -78,7 +79,13 @@ def gather(
         if baselines is None and not _can_scale(aligned):
             notes.append("no game has a random score, so nothing is normalised")
             break
-        comparisons.append(compare(aligned, baseline, last, resamples))
+        try:
+            comparisons.append(compare(aligned, baseline, last, resamples))
+        except UserError as error:
+            if baselines is not None:
+                raise
+            notes.append(f"nothing is normalised: {error}")  # the curves are there all the same
+            continue
         notes += [note for note in comparisons[-1].notes if note not in notes]
     watch(len(chosen), len(chosen) + 1)
     references = {name: [score(g) for g in aligned.games] for name, score in REFERENCES.items()}
@@ -182,6 +189,8 @@ def reproduce(run: Run) -> str:
         if len(seeds) > 1:
             words += ["--seeds", str(len(seeds))]
         words += ["--iteration-steps", str(config["iteration_steps"])]
+        if config.get("evaluation_steps"):
+            words += ["--evaluation-steps", str(config["evaluation_steps"])]
         for name, value in dict(config.get("changes") or {}).items():
             words += ["--" + name.replace("_", "-"), str(value)]
     except (KeyError, ValueError, TypeError, IndexError, AttributeError):
