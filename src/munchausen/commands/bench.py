@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     )
     say = speaker(options.json)
     seconds = whole("seconds", options.seconds, 1) or 10
-    rates = measure(settings, seconds, say)
+    rates = measure(settings, float(seconds), say)
     frames = FRAME_SKIP if settings.env.startswith("atari") else 1
     unit = "frames" if frames > 1 else "steps"
     result = {
