@@ -121,7 +121,16 @@ class Convolution(eqx.Module):
 
         offsets = [(i, j) for i in range(wide) for j in range(wide)]
         if weight.shape[2] < outputs:
-            beside = jnp.concatenate([shift(x, i, j) for i, j in offsets], axis=-1)
+            if jax.default_backend() == "cpu":
+                # Columns, then rows: longer stretches to copy, in 2/3 of the time.
+                if stride == 1:
+                    x = jax.lax.pad(x, 0.0, ((*tall.pad, 0), (*broad.pad, 0), (0, 0, 0)))
+                columns = [x[:, j : j + broad.windows] for j in range(wide)]
+                x = jnp.concatenate(columns, axis=-1)
+                rows = [x[i : i + tall.windows] for i in range(wide)]
+                beside = jnp.concatenate(rows, axis=-1)
+            else:
+                beside = jnp.concatenate([shift(x, i, j) for i, j in offsets], axis=-1)
             return beside @ weight.reshape(-1, outputs) + self.bias
         together = x @ weight.transpose(2, 0, 1, 3).reshape(weight.shape[2], -1)
         # Split and not sliced: the gradient of a split is one concatenation.
