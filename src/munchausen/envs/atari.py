@@ -62,9 +62,10 @@ def make_vector(game: str, count: int, *, protocol: str, **changes: Any) -> Any:
         "use_fire_reset": False,
         "reward_clipping": False,
         "repeat_action_probability": 0.25 if protocol == "modern" else 0.0,
-        # `episodic_life` would restart the whole game at a lost life; this only reports it.
+        # `episodic_life` would restart the whole game at a lost life, and `life_loss_info` says
+        # nothing of the one before the last: lives are counted in `AtariEnvironments`.
         "episodic_life": False,
-        "life_loss_info": protocol == "original",
+        "life_loss_info": False,
         "full_action_space": False,
     }
     return AtariVectorEnv(rom_name(game), count, **(options | changes))
@@ -79,6 +80,7 @@ class AtariEnvironments:
         # Two such batches take turns, and the thread that feeds the device needs a core too.
         threads = max(1, ((os.cpu_count() or 1) - 1) // 2)
         self._envs = make_vector(game, count, protocol=protocol, num_threads=threads)
+        self._lives_count = protocol == "original"
         self.spec = EnvironmentSpec(
             name=f"{PROTOCOLS[protocol]}/{game}",
             suite=PROTOCOLS[protocol],
@@ -90,7 +92,8 @@ class AtariEnvironments:
         )
 
     def reset(self, seeds: list[int]) -> np.ndarray:
-        frames, _ = self._envs.reset(seed=np.asarray(seeds))
+        frames, info = self._envs.reset(seed=np.asarray(seeds))
+        self._lives, self._steps = info["lives"], np.zeros(len(seeds), int)
         return frames[:, 0]
 
     def send(self, actions: np.ndarray) -> None:
@@ -106,18 +109,20 @@ class AtariEnvironments:
         self._envs.send(actions.astype(np.int32))
 
     def receive(self) -> HostSteps:
-        frames, rewards, terminated, _, info = self._envs.recv()
+        frames, rewards, over, _, info = self._envs.recv()
         frames, final = frames[:, 0], None
-        # A lost life ends an episode for learning only: where the game itself ended, the
-        # environment is at the start of the next one already.
-        over = terminated & (info["episode_frame_number"] == 0)
-        truncated = info["episode_frame_number"] >= CAP_FRAMES
+        # A lost life ends an episode for learning only; the last one may be numbered 0.
+        lost = self._lives_count & (info["lives"] < self._lives)
+        self._steps += 1
+        truncated = (self._steps * FRAME_SKIP >= CAP_FRAMES) & ~over
         if truncated.any():
-            first, _ = self._envs.reset(options={"reset_mask": truncated})
+            first, info = self._envs.reset(options={"reset_mask": truncated})
             final, frames = frames, frames.copy()
             frames[truncated] = first[truncated, 0]
+        self._lives = info["lives"]
+        self._steps[over | truncated] = 0
         return HostSteps(
-            frames, rewards.astype(np.float32), terminated, truncated, over | truncated, final
+            frames, rewards.astype(np.float32), over | lost, truncated, over | truncated, final
         )
 
     def close(self) -> None:
