@@ -3,11 +3,12 @@ returns the exit code. Bad input raises `UserError` before anything is written."
 
 from types import ModuleType
 
-from munchausen.commands import agents, bench, envs, evaluate, report, train
+from munchausen.commands import agents, bench, envs, evaluate, report, sweep, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
     "evaluate": evaluate,
+    "sweep": sweep,
     "report": report,
     "agents": agents,
     "envs": envs,

@@ -44,8 +44,8 @@ class Progress(NamedTuple):
 class Interrupted(Exception):
     """A signal asked the training to stop; a checkpoint was written."""
 
-    def __init__(self, number: int, step: int):
-        super().__init__(f"stopped by {signal.Signals(number).name} at step {step:,}")
+    def __init__(self, number: int, where: str):
+        super().__init__(f"stopped by {signal.Signals(number).name} {where}")
         self.number = number
 
 
@@ -194,7 +194,7 @@ class Training:
                 self.checkpoint()
                 checkpointed = time.monotonic()
             if stop is not None and not done:
-                raise Interrupted(stop, self.step)
+                raise Interrupted(stop, f"at step {self.step:,}")
 
     def _account(self, result: Callable[[], Any], step: int) -> None:
         chunk = result()
