@@ -21,7 +21,9 @@ AGENTS, ENVS, SEEDS = ("dqn", "m-dqn"), ("minatar/breakout", "minatar/asterix"),
 
 def munchausen(*arguments: str) -> None:
     command = [sys.executable, "-m", "munchausen", *arguments]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
 
 
 def by_hand(out: Path, steps: int, cores: int, *, together: bool) -> None:

@@ -300,7 +300,7 @@ def _free(path: Path) -> int:
     return shutil.disk_usage(path).free
 
 
-def _bytes(number: float) -> str:
+def _bytes(number: int | float) -> str:
     for unit in ("B", "kB", "MB", "GB"):
         if number < 1000:
             return f"{number:.3g} {unit}"

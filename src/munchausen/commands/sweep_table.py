@@ -64,14 +64,13 @@ def _plain(board: Board, stream: Any) -> Watch:
     known: set[tuple[Any, ...]] | None = None
 
     def watch(states: dict[Job, JobState]) -> None:
-        nonlocal last, ended
+        nonlocal last, known
         rows = board.rows(states)
-        now_ended = {(run_name(r), r.status, _score(r), r.error) for r in rows if _is_over(r)}
-        for name, status, score, error in sorted(
-            now_ended - (now_ended if ended is None else ended)
-        ):
-            print(f"{status}: {name}  {error or 'score ' + score}", file=stream, flush=True)
-        ended = now_ended
+        over = {(run_name(r), r.status, _score(r), r.error) for r in rows if _is_over(r)}
+        for name, status, score, error in sorted(over - (over if known is None else known)):
+            words = printable(error) or f"score {score}"
+            print(f"{status}: {name}  {words}", file=stream, flush=True)
+        known = over
         now = time.monotonic()
         if now - last >= _EVERY_SECONDS or all(_is_over(r) for r in rows):
             last = now

@@ -91,15 +91,11 @@ class Attempt:
             if now - self._seen_at > self._stall_seconds:
                 return Outcome("failed", f"{self._place} is in use by another process", retry=True)
             return None
-        command = [sys.executable, "-m", "munchausen", *self.job.arguments(self._place)]
-        command.append(f"--tether={os.getpid()}")
-        if (self._place / CONFIG).exists():
-            command.append("--resume")
         with open(self._log, "ab") as log:
             self._log_start = log.tell()
             # A session of its own: Ctrl-C in a terminal is for the sweep, which asks in turn.
             self._process = subprocess.Popen(
-                command,
+                train_command(self.job, self._place),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -131,6 +127,13 @@ class Attempt:
             text = log.read().decode(errors="replace")
         lines = [line for line in text.splitlines() if line.strip()]
         return "\n".join(lines[-3:])
+
+
+def train_command(job: Job, place: Path) -> list[str]:
+    """A new run, or one that was cut."""
+    command = [sys.executable, "-m", "munchausen", *job.arguments(place)]
+    resume = ["--resume"] if (place / CONFIG).exists() else []
+    return [*command, f"--tether={os.getpid()}", *resume]
 
 
 def checkpoint_name(root: Path, job: Job) -> str:

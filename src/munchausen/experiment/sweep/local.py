@@ -1,7 +1,7 @@
 """The embedded backend: processes of this machine."""
 
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from munchausen.errors import UserError
 from munchausen.experiment.sweep.attempt import Attempt, Outcome
@@ -24,6 +24,7 @@ from munchausen.experiment.sweep.plan import (
 _PROCESS_BYTES = 800 * 2**20  # Python, JAX and compiled programs
 
 
+@runtime_checkable
 class Backend(Protocol):
     """Where attempts run."""
 

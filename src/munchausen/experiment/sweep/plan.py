@@ -67,7 +67,8 @@ def make_jobs(grid: Grid, together: int) -> list[Job]:
     a sweep that is cut has every agent and environment at few seeds, not few at every seed."""
     settings = configurations(grid)
     groups = seed_groups(grid.seeds, together)
-    jobs = [_job(each, seeds) for seeds in groups for each in settings]
+    varying = {name for name, values in grid.overrides if len(values) > 1}
+    jobs = [_job(each, seeds, varying) for seeds in groups for each in settings]
     runs = [run for job in jobs for run in job.runs]
     if len(set(runs)) != len(runs):
         twice = next(run for run in runs if runs.count(run) > 1)
@@ -108,7 +109,7 @@ def seeds_together_on_cpu(grid: Grid, slots: int) -> int:
     return next(k for k, time in times.items() if time <= 1.05 * min(times.values()))
 
 
-def seeds_together_on_gpu(grid: Grid, memory_bytes: float) -> int:
+def seeds_together_on_gpu(grid: Grid, memory_bytes: int | float) -> int:
     """Lanes of a program cost little more than one while the device is not full: as many seeds
     as fit its memory."""
     most = max(lane_bytes(each) for each in configurations(grid))
@@ -133,9 +134,10 @@ def _cpu_seconds(settings: Settings) -> float:
     return settings.steps / rate
 
 
-def _job(settings: Settings, seeds: tuple[int, ...]) -> Job:
+def _job(settings: Settings, seeds: tuple[int, ...], varying: set[str]) -> Job:
     agent = settings.lanes[0].agent
-    parts = [settings.env, agent, *(f"{k}-{v}" for k, v in settings.changes)]
+    changes = [f"{name}-{value}" for name, value in settings.changes if name in varying]
+    parts = [settings.env, agent, *changes]
     return Job(
         f"{_plain('_'.join(parts))}_{_spell(seeds)}",
         agent,

@@ -18,7 +18,8 @@ _WATCH_SECONDS = 1.0
 
 class Schedule:
     def __init__(self, folder: SweepFolder, jobs: list[Job], backend: Backend, retries: int):
-        """`retries`: how often in a row an attempt may fail without getting any further."""
+        """`retries`: how often in a row an attempt may fail without getting any further; 0 is
+        never, however far it got."""
         self._folder = folder
         self._backend = backend
         self._retries = retries
@@ -96,7 +97,7 @@ class Schedule:
 
     def _may_try_again(self, job: Job) -> bool:
         reached = checkpoint_name(self._folder.path, job)
-        if reached > self._reached[job.name]:
+        if self._retries and reached > self._reached[job.name]:
             self._in_vain[job.name] = 0
             return True
         self._in_vain[job.name] = self._in_vain.get(job.name, 0) + 1
