@@ -18,6 +18,7 @@ from munchausen.commands.sweep_table import (
     table_row,
 )
 from munchausen.errors import UserError, unknown
+from munchausen.experiment.sweep.attempt import LOGS
 from munchausen.experiment.sweep.cluster import RayBackend, arrange_cluster, connect
 from munchausen.experiment.sweep.estimate import Estimate, estimate, measured
 from munchausen.experiment.sweep.folder import (
@@ -136,7 +137,8 @@ def _sweep(grid: Grid, out: Path, together: int | None, options: argparse.Namesp
         say(f"{grid.runs:,} runs, {arrangement.where}" + _seeds(arrangement))
         say(f"sweep: {out}    from another terminal: {program()} sweep status {out}")
         try:
-            with show_sweep(out) as watch:
+            quiet = _ray_to(out / LOGS / "ray.log") if ray else contextlib.nullcontext()
+            with quiet, show_sweep(out) as watch:
                 schedule.run(watch)
         except Interrupted:
             say(f"to go on: {program()} sweep --out {out}")
@@ -171,7 +173,7 @@ def _report(out: Path, states: dict[Any, Any], say: Any, *, as_json: bool) -> in
     say(summary(rows))
     for row in failed:
         say(f"failed: {run_name(row)}: {printable(row.error)}")
-        say(f"        {out / 'logs' / (row.folder.name + '.log')}")
+        say(f"        {out / LOGS / (row.folder.name + '.log')}")
     if failed:
         say(f"to try them again: {program()} sweep --out {out}")
     else:
@@ -261,6 +263,13 @@ def _grid(base: Grid | None, options: argparse.Namespace) -> Grid:
     data = (base.to_json() if base else {}) | given
     data["overrides"] = data.get("overrides", {}) | fields
     return grid_from(data, options.words[0] if options.words else "the command line")
+
+
+@contextlib.contextmanager
+def _ray_to(path: Path):
+    """Ray prints what it has lost to standard output, which is for tables and JSON."""
+    with open(path, "a") as log, contextlib.redirect_stdout(log):
+        yield
 
 
 @contextlib.contextmanager

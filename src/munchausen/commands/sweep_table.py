@@ -107,7 +107,7 @@ def table_row(row: RunStatus) -> dict[str, str]:
     left = (row.steps - row.step) / row.steps_per_second if row.steps_per_second else None
     show_left = row.status == "running" and left is not None
     return {
-        "agent": printable(with_changes(row)),
+        "agent": printable(row.label),
         "environment": printable(row.env),
         "seed": str(row.seed),
         "status": row.status,
@@ -118,12 +118,7 @@ def table_row(row: RunStatus) -> dict[str, str]:
 
 
 def run_name(row: RunStatus) -> str:
-    return printable(f"{with_changes(row)} on {row.env} seed {row.seed}")
-
-
-def with_changes(row: RunStatus) -> str:
-    changes = ", ".join(f"{name} {value}" for name, value in row.changes.items())
-    return f"{row.agent} ({changes})" if changes else row.agent
+    return printable(f"{row.label} on {row.env} seed {row.seed}")
 
 
 def printable(text: str) -> str:

@@ -277,7 +277,7 @@ def test_time_left():
     def row(status, step, rate):
         from munchausen.experiment.sweep.status import RunStatus
 
-        return RunStatus("dqn", "x", 0, {}, status, step, 1000, None, rate, "", Path())
+        return RunStatus("dqn", "dqn", "x", 0, {}, status, step, 1000, None, rate, "", Path())
 
     rows = [row("running", 500, 10.0), row("running", 900, 10.0), row("waiting", 0, None)]
     # 50 s, 10 s and 100 s of work for two at once: the longest is not cut in half.

@@ -38,6 +38,7 @@ class Job:
     """`name` is its folder in the sweep's, of plain letters whatever it is made of."""
 
     name: str
+    label: str  # the agent, with the values of fields that vary
     agent: str
     env: str
     seeds: tuple[int, ...]  # one after another
@@ -136,10 +137,12 @@ def _cpu_seconds(settings: Settings) -> float:
 
 def _job(settings: Settings, seeds: tuple[int, ...], varying: set[str]) -> Job:
     agent = settings.lanes[0].agent
-    changes = [f"{name}-{value}" for name, value in settings.changes if name in varying]
-    parts = [settings.env, agent, *changes]
+    changes = [(name, value) for name, value in settings.changes if name in varying]
+    words = [f"{name} {value}" for name, value in changes]
+    parts = [settings.env, agent, *(f"{name}-{value}" for name, value in changes)]
     return Job(
         f"{_plain('_'.join(parts))}_{_spell(seeds)}",
+        f"{agent} ({', '.join(words)})" if words else agent,
         agent,
         settings.env,
         seeds,

@@ -20,6 +20,7 @@ class JobState(NamedTuple):
 
 
 class RunStatus(NamedTuple):
+    label: str
     agent: str
     env: str
     seed: int
@@ -75,6 +76,7 @@ def run_statuses(root: Path, job: Job, state: JobState) -> list[RunStatus]:
         scores = (beat.scores + scores)[:count]
     return [
         RunStatus(
+            job.label,
             job.agent,
             job.env,
             seed,
