@@ -161,6 +161,8 @@ def read_manifest(place: Path) -> dict[str, Any]:
         manifest = json.loads((place / MANIFEST).read_text())
         if manifest.pop("sha256") != _manifest_hash(manifest):
             raise DamagedCheckpoint(f"{place / MANIFEST} was altered")
+        if not isinstance(manifest["counters"], dict):
+            raise TypeError("its counters are none")
     if manifest["format"] != FORMAT:
         raise UserError(f"{place} has format {manifest['format']}; this version reads {FORMAT}")
     return manifest

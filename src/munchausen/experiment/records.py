@@ -3,6 +3,7 @@
 Only this module writes them. Metrics and figures read them and know nothing of agents.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -49,7 +50,9 @@ class RecordWriter:
         return self._file.tell()
 
     def close(self) -> None:
-        self._file.close()
+        # Every row was flushed; what a full disk left in the buffer was an error there.
+        with contextlib.suppress(OSError):
+            self._file.close()
 
 
 def records_bytes(folder: Path) -> int:
