@@ -1,7 +1,6 @@
 """Atari, killed and resumed. Emulators cannot be saved, so no bits are compared: every step is
 counted once, every update made once, and what the replay held it still holds."""
 
-import os
 import random
 import signal
 import subprocess
@@ -9,13 +8,13 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import pytest
 
 from munchausen.experiment.checkpoint import (
     CHECKPOINTS,
     DamagedCheckpoint,
     list_checkpoints,
-    read_arrays,
     read_latest,
     read_manifest,
 )
@@ -26,13 +25,13 @@ from munchausen.experiment.training import Training
 
 pytest.importorskip("ale_py", reason="pip install 'munchausen[atari]'")
 
-ENVS, ITERATION_STEPS, WARMUP_STEPS, PERIOD_STEPS = 40, 800, 1600, 400
-# The least capacity whose replay is kept in blocks, and few updates: an update of this network
-# takes 60 ms of one core.
+ENVS, ITERATION_STEPS, WARMUP_STEPS, PERIOD_STEPS = 40, 400, 800, 200
+# The least capacity whose replay is kept in blocks, a small network and few updates.
 RUN = [
     *("m-dqn", "--env", "atari/Breakout", "--envs", str(ENVS), "--capacity", "20000"),
     *("--warmup-steps", str(WARMUP_STEPS), "--update-period-steps", str(PERIOD_STEPS)),
     *("--iteration-steps", str(ITERATION_STEPS), "--checkpoint-seconds", "0"),
+    *("--network", "mlp-small"),
 ]
 
 
@@ -110,8 +109,9 @@ def check(run: Path, steps: int) -> None:
     settings = load_settings(run)
     training = Training(settings)
     try:
-        state = training.loop.snapshot(training.loop.init())
-        found = read_latest(run, state, segmented=True)
+        loop = training.loop
+        shapes = jax.eval_shape(lambda: loop.snapshot(loop.init()))
+        found = read_latest(run, shapes, segmented=True)
     finally:
         training.close()
     ring = found.state.lane.ring
@@ -121,31 +121,31 @@ def check(run: Path, steps: int) -> None:
     assert (ring.frames[0, :held].reshape(held, -1).max(axis=1) > 0).all()
 
 
-def test_killed_twice(tmp_path):
-    killed_run(tmp_path / "run", kills=2, seed=2, steps=4000)
+def test_killed(tmp_path):
+    killed_run(tmp_path / "run", kills=1, seed=2, steps=1600)
 
 
 @pytest.mark.slow
 def test_killed_20_times(tmp_path):
     """Through more steps than the replay holds, so that blocks are pruned too."""
-    killed_run(tmp_path / "run", kills=20, seed=20, steps=40_000)
+    killed_run(tmp_path / "run", kills=20, seed=20, steps=26_000)
 
 
+@pytest.mark.slow
 def test_blocks_of_a_killed_run_are_checked(tmp_path):
     """One flipped bit in a block: refused by name, and the checkpoint before it is used."""
     run = tmp_path / "run"
-    process = start(*RUN, "--steps", "8000", "--out", str(run))
+    process = start(*RUN, "--steps", "2000", "--out", str(run))
     _, err = process.communicate(timeout=400)
     assert process.returncode == 0, err
-    old, new = list_checkpoints(run)
+    _, new = list_checkpoints(run)
     tails = sorted(new.glob("tail-*.zst"))
     assert tails
     data = bytearray(tails[0].read_bytes())
     data[len(data) // 2] ^= 1
     tails[0].write_bytes(data)
-    process = start("--resume", "--out", str(run), "--steps", "8800")
+    process = start("--resume", "--out", str(run), "--steps", "2400")
     _, err = process.communicate(timeout=400)
     assert process.returncode == 0, err
     assert f"warning: {new} is damaged: {tails[0]} was cut or altered" in err
-    assert os.path.exists(old) or read_arrays(list_checkpoints(run)[-1])[0]["step"] == 8800
-    check(run, 8800)
+    check(run, 2400)

@@ -230,7 +230,7 @@ def _dry_run(grid: Grid, out: Path, together: int | None, options: argparse.Name
     for name, speed in cost.rates.items():
         print(f"{name}: {speed:,.0f} steps/s in one process")
     print(f"time: about {clock(cost.seconds)} (h:mm:ss), if all processes are so fast side by side")
-    print(f"disk: at most {_bytes(cost.disk_bytes)}, {_bytes(_free(out))} free at {out}")
+    print(f"disk: about {_bytes(cost.disk_bytes)}, {_bytes(_free(out))} free at {out}")
     return 0
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import string
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from munchausen.errors import UserError
+from munchausen.experiment.sweep import local
 from munchausen.experiment.sweep.grid import (
     Grid,
     configurations,
@@ -18,6 +20,8 @@ from munchausen.experiment.sweep.grid import (
     paper_grid,
     read_toml,
 )
+from munchausen.experiment.sweep.local import arrange
+from munchausen.experiment.sweep.machine import Gpu
 from munchausen.experiment.sweep.plan import (
     make_jobs,
     one_by_one,
@@ -223,3 +227,42 @@ class TestTogether:
         grid = grid_from({"agents": "dqn", "envs": "minatar/breakout", "seeds": 3}, "x")
         [job] = make_jobs(grid, 3)
         assert one_by_one(job) == make_jobs(grid, 1)
+
+
+class TestMachine:
+    """What is started where, without touching it."""
+
+    GRID = grid_from(SMALL | {"seeds": 4}, "x")
+    GPUS = (Gpu("0", 80 * 2**30), Gpu("1", 80 * 2**30))
+
+    def arrange(self, monkeypatch, found, *, memory=2**40, fraction=None):
+        monkeypatch.setattr(local, "gpus", lambda: list(found))
+        monkeypatch.setattr(local, "cores", lambda: 8)
+        monkeypatch.setattr(local, "available_bytes", lambda: memory)
+        return arrange(self.GRID, parallel=None, together=None, fraction=fraction)
+
+    def test_a_process_a_core(self, monkeypatch):
+        arrangement, slots = self.arrange(monkeypatch, ())
+        assert (arrangement.slots, arrangement.together) == (8, 1)
+        assert slots == [{"NPROC": "1", "OMP_NUM_THREADS": "1"}] * 8
+
+    def test_as_far_as_memory_reaches(self, monkeypatch):
+        arrangement, slots = self.arrange(monkeypatch, (), memory=4 * 2**30)
+        assert arrangement.slots == len(slots) == 3  # 0.8 GB, a replay of 0.1 GB, and room
+        assert slots[0]["NPROC"] == "2"
+
+    def test_a_process_a_gpu_with_all_seeds(self, monkeypatch):
+        arrangement, slots = self.arrange(monkeypatch, self.GPUS)
+        assert (arrangement.slots, arrangement.together) == (2, 4)
+        assert [slot["CUDA_VISIBLE_DEVICES"] for slot in slots] == ["0", "1"]
+
+    def test_gpus_by_fraction(self, monkeypatch):
+        arrangement, slots = self.arrange(monkeypatch, self.GPUS, fraction=0.25)
+        assert arrangement.slots == 8
+        assert Counter(slot["CUDA_VISIBLE_DEVICES"] for slot in slots) == {"0": 4, "1": 4}
+        share = {float(slot["XLA_PYTHON_CLIENT_MEM_FRACTION"]) for slot in slots}
+        assert share == {0.225}  # four of them leave a tenth
+
+    def test_a_fraction_of_nothing(self, monkeypatch):
+        with pytest.raises(UserError, match="there is none here"):
+            self.arrange(monkeypatch, (), fraction=0.5)
