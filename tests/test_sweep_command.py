@@ -13,11 +13,14 @@ from pathlib import Path
 
 import gymnasium
 import pytest
+from rich.console import Console
 
 from munchausen import cli
+from munchausen.commands.sweep_table import render, summary, table_row
 from munchausen.experiment.checkpoint import list_checkpoints
 from munchausen.experiment.records import is_live, read_records
 from munchausen.experiment.sweep.schedule import Schedule
+from munchausen.experiment.sweep.status import RunStatus
 from munchausen.experiment.training import Interrupted
 
 CARTPOLE = [
@@ -140,6 +143,7 @@ def killed_and_started_again(root: Path, *arguments: str, done: int) -> dict:
     finished = {p: p.read_bytes() for p in root.glob("*/result.json")}
     # Nobody trains on without a watcher.
     wait_for(lambda: not any(is_live(p.parent) for p in root.glob("*/config.json")))
+    assert {p: p.read_bytes() for p in root.glob("*/result.json")} == finished
     code, out, err = munchausen("sweep", *arguments, "--out", str(root), "--json")
     assert code == 0, err
     assert finished
@@ -263,3 +267,33 @@ class TestDryRun:
         assert "disk: about" in out
         assert "NPROC" not in os.environ
         assert list(tmp_path.iterdir()) == []
+
+
+class TestTable:
+    HOSTILE = "[link=file:///etc]x[/link] [blink]\x1b[2J\x07 <script>"
+
+    def row(self, **changes) -> RunStatus:
+        row = RunStatus(
+            *("dqn", "dqn", "gym/x", 0, {}, "failed", 10, 100, 1.5, 5.0, "why", Path("x"))
+        )
+        return row._replace(**changes)
+
+    def test_names_are_text(self):
+        """Neither markup of the table's library nor what a terminal would obey."""
+        console = Console(file=io.StringIO(), force_terminal=True, width=200, color_system=None)
+        console.print(render([self.row(label=self.HOSTILE, env=self.HOSTILE)]))
+        shown = console.file.getvalue()
+        assert "[link=file:///etc]x[/link] [blink]�[2J� <script>" in shown
+        assert "\x1b[2J" not in shown
+        assert "\x07" not in shown
+        assert "\x1b]8" not in shown  # a link
+
+    def test_what_is_shown(self):
+        rows = [
+            self.row(status="running", step=50),
+            self.row(status="done", step=100, seed=1),
+            self.row(status="waiting", step=0, seed=2, score=None, steps_per_second=None),
+        ]
+        assert summary(rows) == "3 runs: 1 running, 1 done, 0 failed, 1 waiting  ETA 0:30"
+        assert table_row(rows[0])["ETA"] == "0:10"
+        assert table_row(rows[2])["score"] == "–"

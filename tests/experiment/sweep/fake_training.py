@@ -45,7 +45,7 @@ signal.signal(signal.SIGTERM, stop)
 beat(1)
 match behaviour:
     case "hang":
-        time.sleep(1000)
+        time.sleep(60)
     case "crash":
         raise RuntimeError("the emulator \x1b[31mbroke [bold]down[/bold]")
     case "die":

@@ -163,6 +163,10 @@ def watcher_of(place: Path, cluster: Cluster) -> tuple[int, int]:
     raise AssertionError(f"nobody trains {place}")
 
 
+def steps_done(place: Path) -> int:
+    return int(list_checkpoints(place)[-1].name.removeprefix("step-"))
+
+
 def rows_of(root: Path) -> Counter:
     return Counter(
         (row["agent"], row["env"], row["seed"], row["step"])
@@ -185,6 +189,7 @@ def test_a_worker_is_killed(tmp_path, cluster):
     os.kill(worker, signal.SIGKILL)
     # What it watched dies with it: nobody else may train the run meanwhile.
     wait_for(lambda: not Path(f"/proc/{training}").exists())
+    assert steps_done(place) < 6000
     report = finish(process)
     assert [run["status"] for run in report["runs"]] == ["done"]
     rows = rows_of(tmp_path)

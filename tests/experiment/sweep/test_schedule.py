@@ -196,6 +196,8 @@ def test_a_run_in_use_is_waited_for(tmp_path, behave):
     [job] = current_jobs(root, grid, 1)
     other = Attempt(job, root, 30.0, {})
     wait_for(lambda: other.poll() or is_live(root / job.name))
+    # Ctrl-C in a terminal reaches a whole session; trainings are to hear of it from the sweep.
+    assert os.getsid(other._process.pid) != os.getsid(0)
     behave.clear()
     mine = Attempt(job, root, 30.0, {})
     assert mine.poll() is None
