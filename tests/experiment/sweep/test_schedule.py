@@ -82,6 +82,7 @@ def test_one_bad_run_never_takes_the_sweep_down(tmp_path, behave):
     assert [found[i][0] for i in range(7)] == ["done", *["failed"] * 5, "done"]
     assert "the emulator" in found[1][1]
     assert "RuntimeError" in found[1][1]
+    assert found[1][1].isprintable()  # it had told the terminal to write in red
     assert found[2][1] == "killed by SIGKILL"
     assert found[3][1] == "the loss is nan at step 3; stopped"
     assert found[4][1] == "no such thing"
