@@ -43,8 +43,12 @@ def _eta(p: Progress) -> str:
     lanes = max(1, len(p.scores))
     if p.steps_per_second <= 0:
         return "–"
-    seconds = round((p.steps - p.step) * lanes / p.steps_per_second)
-    minutes, seconds = divmod(seconds, 60)
+    return clock((p.steps - p.step) * lanes / p.steps_per_second)
+
+
+def clock(seconds: float) -> str:
+    """61 as 1:01."""
+    minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 

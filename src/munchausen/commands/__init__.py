@@ -3,12 +3,23 @@ returns the exit code. Bad input raises `UserError` before anything is written."
 
 from types import ModuleType
 
-from munchausen.commands import agents, bench, envs, evaluate, report, theory, train, watch
+from munchausen.commands import (
+    agents,
+    bench,
+    envs,
+    evaluate,
+    report,
+    sweep,
+    theory,
+    train,
+    watch,
+)
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
     "evaluate": evaluate,
     "watch": watch,
+    "sweep": sweep,
     "report": report,
     "agents": agents,
     "envs": envs,

@@ -3,6 +3,7 @@
 import argparse
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from munchausen.experiment.checkpoint import list_checkpoints
 from munchausen.experiment.policy import network_template
 from munchausen.experiment.records import read_records
 from munchausen.experiment.settings import Settings, make_settings
+from munchausen.experiment.sweep.heartbeat import write_heartbeats
+from munchausen.experiment.sweep.tether import tether
 from munchausen.experiment.trackers import check_tracker
-from munchausen.experiment.training import Interrupted, Training
+from munchausen.experiment.training import Interrupted, Progress, Training
 from munchausen.figures.learning_curve import curves, save_learning_curve, seed_mean, sparkline
 from munchausen.metrics.reference import published, random_score
 from munchausen.progress import show_progress
@@ -66,10 +69,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--track", metavar="TRACKER", help="records also go to tensorboard, wandb or trackio"
     )
+    # Of sweeps: the process that watches this one.
+    parser.add_argument("--tether", type=int, metavar="PID", help=argparse.SUPPRESS)
     field_flags.add(parser)
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.tether is not None:
+        tether(options.tether)
     train(
         options.agent,
         options.env,
@@ -84,6 +91,7 @@ def run(options: argparse.Namespace) -> int:
         evaluation_steps=whole("evaluation_steps", options.evaluation_steps, 0),
         changes=field_flags.read(options),
         track=options.track,
+        heartbeat=options.tether is not None,
         as_json=options.json,
     )
     return 0
@@ -104,6 +112,7 @@ def train(
     evaluation_steps: int | None,
     changes: dict[str, Any],
     track: str | None,
+    heartbeat: bool = False,
     as_json: bool,
 ) -> None:
     if track is not None:
@@ -146,7 +155,7 @@ def train(
         say(f"{names} on {settings.env}, {settings.steps:,} steps{lanes}")
         say(f"run: {out}" + (f", resumed at step {training.step:,}" if training.step else ""))
         with show_progress(names) as watch:
-            training.run(watch)
+            training.run(_both(watch, write_heartbeats(out)) if heartbeat else watch)
         _finish(training, out, say, as_json)
     except TrainingDiverged as error:
         opened.write_result({"status": "diverged", "error": str(error)})
@@ -158,6 +167,16 @@ def train(
         raise
     finally:
         training.close()
+
+
+def _both(
+    first: Callable[[Progress], None], second: Callable[[Progress], None]
+) -> Callable[[Progress], None]:
+    def watch(progress: Progress) -> None:
+        first(progress)
+        second(progress)
+
+    return watch
 
 
 def _fresh(asked: dict[str, Any], changes: dict[str, Any]) -> Settings:

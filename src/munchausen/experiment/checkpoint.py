@@ -33,6 +33,7 @@ from munchausen.experiment.segments import (
     Written,
     block_path,
     fill,
+    most_bytes,
     read_block,
     write_block,
 )
@@ -69,7 +70,10 @@ def write_checkpoint(
     for cut in parent.glob(".writing-*"):  # by a kill
         shutil.rmtree(cut)
     writing.mkdir()
-    save_file(flatten(state), writing / STATE)
+    try:
+        save_file(flatten(state), writing / STATE)
+    except SafetensorError as error:  # a full disk is an OSError everywhere else
+        raise OSError(f"{writing / STATE}: {error}") from error
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "files": {STATE: sha256_of(writing / STATE)},
@@ -116,12 +120,14 @@ def read_checkpoint(place: Path, template: Any, *, segmented: bool = False) -> C
     arrays = _read_state(place, manifest)
     if not segmented:
         return Checkpoint(unflatten(arrays, template, place), manifest["counters"], [])
-    blocks = _read_blocks(place, manifest)
-    state = unflatten(arrays, without_replay(template), place)
     ring = template.lane.ring
+    blocks = _read_blocks(place, manifest, most_bytes(ring))
+    state = unflatten(arrays, without_replay(template), place)
     frames, actions, rewards, kinds = (jnp.zeros(x.shape, x.dtype) for x in ring[:-1])
     empty = Ring(frames, actions, rewards, kinds, state.lane.ring)
-    state = state._replace(lane=state.lane._replace(ring=fill(empty, blocks)))
+    with _damage(place):
+        full = fill(empty, blocks)
+    state = state._replace(lane=state.lane._replace(ring=full))
     return Checkpoint(state, manifest["counters"], named_blocks(place))
 
 
@@ -155,6 +161,8 @@ def read_manifest(place: Path) -> dict[str, Any]:
         manifest = json.loads((place / MANIFEST).read_text())
         if manifest.pop("sha256") != _manifest_hash(manifest):
             raise DamagedCheckpoint(f"{place / MANIFEST} was altered")
+        if not isinstance(manifest["counters"], dict):
+            raise TypeError("its counters are none")
     if manifest["format"] != FORMAT:
         raise UserError(f"{place} has format {manifest['format']}; this version reads {FORMAT}")
     return manifest
@@ -167,19 +175,22 @@ def _read_state(place: Path, manifest: dict[str, Any]) -> dict[str, np.ndarray]:
         return load_file(place / STATE)
 
 
-def _read_blocks(place: Path, manifest: dict[str, Any]) -> list[tuple[int, dict[str, np.ndarray]]]:
+def _read_blocks(
+    place: Path, manifest: dict[str, Any], most: int
+) -> list[tuple[int, dict[str, np.ndarray]]]:
     """File names are made here from whole numbers, never taken from the manifest."""
     with _damage(place):
         replay = manifest["replay"]
         full = [(int(f), block_path(place.parent / REPLAY, int(f)), h) for f, h in replay["full"]]
         tail = [(int(f), block_path(place, int(f), "tail"), h) for f, h in replay["tail"]]
-        return [(first, read_block(path, digest)) for first, path, digest in full + tail]
+        return [(first, read_block(path, digest, most)) for first, path, digest in full + tail]
 
 
 @contextlib.contextmanager
 def _damage(place: Path):
     """What a damaged file makes go wrong, as one error."""
     wrong = (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError)
+    wrong += (OverflowError, RecursionError)  # numbers and nesting that nobody writes
     try:
         yield
     except (*wrong, zstandard.ZstdError) as error:

@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import re
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ import jax
 from munchausen.errors import UserError
 from munchausen.experiment.records import CONFIG, LOCK, MACHINE, RESULT
 from munchausen.experiment.settings import Settings, first_difference
+
+_WRITING = ".writing"
 
 
 class RunFolder:
@@ -36,7 +39,9 @@ class RunFolder:
         self._lock.close()
 
     def note_start(self, settings: Settings) -> None:
-        """A resumed run's settings (`steps` may have changed) and the machine it goes on with."""
+        """A resumed run's settings (`steps` may have changed) and the machine it goes on with.
+        What it came to before is no longer so."""
+        (self.path / RESULT).unlink(missing_ok=True)
         write_json(self.path / CONFIG, settings.to_json())
         _note_machine(self.path)
 
@@ -65,7 +70,8 @@ def check_free(path: Path) -> None:
         raise UserError(f"{path} already holds a run; add --resume to go on, or name another --out")
     if path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file; name a folder as --out")
-    if path.exists() and {p.name for p in path.iterdir()} - {LOCK}:
+    # The lock and half a configuration are what a kill leaves of a run that had not begun.
+    if path.exists() and {p.name for p in path.iterdir()} - {LOCK, CONFIG + _WRITING}:
         raise UserError(f"{path} is not empty; name another --out")
 
 
@@ -73,7 +79,7 @@ def create(path: Path, settings: Settings) -> RunFolder:
     check_free(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        lock = _lock(path)
+        lock = lock_folder(path)
         write_json(path / CONFIG, settings.to_json())
         _note_machine(path)
     except OSError as error:
@@ -100,32 +106,36 @@ def reopen(path: Path, asked: Settings) -> RunFolder:
     saved = load_settings(path)
     if difference := first_difference(saved, asked):
         raise UserError(f"cannot resume {path} with another configuration: {difference}")
-    return RunFolder(path, _lock(path))
+    return RunFolder(path, lock_folder(path))
 
 
 def write_json(path: Path, data: Any) -> None:
     """Whole or not at all."""
-    writing = path.with_name(path.name + ".writing")
+    writing = path.with_name(path.name + _WRITING)
     writing.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     os.replace(writing, path)
 
 
-def _lock(path: Path) -> Any:
+def lock_folder(path: Path, program: str = "munchausen train") -> Any:
     """Held by the operating system for as long as the process lives: never stale."""
     file = open(path / LOCK, "w")  # noqa: SIM115  (held as long as the run)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise UserError(
-            f"{path} is in use by a running `munchausen train`; wait for it or name another --out"
-        ) from None
-    return file
+    for attempt in range(_LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError:
+            if attempt + 1 < _LOCK_ATTEMPTS:
+                time.sleep(0.05)
+    file.close()
+    raise UserError(f"{path} is in use by a running `{program}`; wait for it or name another --out")
+
+
+_LOCK_ATTEMPTS = 5  # those who ask `is_live` hold it for a moment when they look
 
 
 def _refuse_if_live(path: Path) -> None:
     if (path / LOCK).exists():
-        _lock(path).close()
+        lock_folder(path).close()
 
 
 def _note_machine(path: Path) -> None:

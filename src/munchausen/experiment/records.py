@@ -3,6 +3,8 @@
 Only this module writes them. Metrics and figures read them and know nothing of agents.
 """
 
+import contextlib
+import fcntl
 import json
 import os
 import warnings
@@ -48,12 +50,26 @@ class RecordWriter:
         return self._file.tell()
 
     def close(self) -> None:
-        self._file.close()
+        # Every row was flushed; what a full disk left in the buffer was an error there.
+        with contextlib.suppress(OSError):
+            self._file.close()
 
 
 def records_bytes(folder: Path) -> int:
     path = folder / RECORDS
     return path.stat().st_size if path.exists() else 0
+
+
+def is_live(path: Path) -> bool:
+    """Whether a process trains in a folder now: it holds the lock."""
+    try:
+        with open(path / LOCK) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def write_action_gaps(

@@ -67,6 +67,12 @@ def block_rows(ring: Ring) -> int:
     return max(1, min(rows // 4, BLOCK_BYTES // row_bytes))
 
 
+def most_bytes(ring: Ring) -> int:
+    """Of a block of this ring, before it is compressed."""
+    row_bytes = sum(x.size * x.dtype.itemsize for x in ring[:-1]) // ring.frames.shape[1]
+    return block_rows(ring) * row_bytes + 2**16
+
+
 @partial(jax.jit, static_argnames="rows")
 def _take(ring: Ring, first: jax.Array, rows: int) -> dict[str, jax.Array]:
     slots = (first + jnp.arange(rows)) % ring.frames.shape[1]
@@ -186,11 +192,14 @@ def write_block(path: Path, block: Block) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def read_block(path: Path, sha256: str) -> dict[str, np.ndarray]:
-    """Raises ValueError if the file is not the one that was written."""
+def read_block(path: Path, sha256: str, most: int = 2**32) -> dict[str, np.ndarray]:
+    """Raises ValueError if the file is not the one that was written, or says that it unfolds to
+    more than `most` bytes: that memory would be taken before anything else is looked at."""
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != sha256:
         raise ValueError(f"{path} was cut or altered")
+    if not 0 <= zstandard.frame_content_size(data) <= most:
+        raise ValueError(f"{path} is larger than a block of this replay")
     return load(zstandard.ZstdDecompressor().decompress(data))
 
 

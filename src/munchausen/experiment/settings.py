@@ -147,14 +147,16 @@ def chunk_steps(settings: Settings) -> int:
 
 def first_difference(saved: Settings, asked: Settings) -> str | None:
     """Names what differs between a run's settings and those asked for (`steps` may)."""
-    a, b = _comparable(saved), _comparable(asked)
-    for name, mine in a.items():
-        if mine != b[name]:
-            return f"{name}: the run has {mine}, you asked for {b[name]}"
+    for name, mine, theirs in differences(comparable(saved), comparable(asked)):
+        return f"{name}: the run has {mine}, you asked for {theirs}"
     return None
 
 
-def _comparable(settings: Settings) -> dict[str, Any]:
+def differences(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    return [(name, mine, b.get(name)) for name, mine in a.items() if mine != b.get(name)]
+
+
+def comparable(settings: Settings) -> dict[str, Any]:
     """What must agree, the most telling first."""
     data = settings.to_json()
     lanes = data["lanes"]

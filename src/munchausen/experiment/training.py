@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -11,13 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from munchausen import envs
-from munchausen.errors import StorageError, TrainingDiverged
+from munchausen.errors import StorageError, TrainingDiverged, UserError
 from munchausen.experiment.accounting import LaneAccount, check_finite
 from munchausen.experiment.checkpoint import (
+    DamagedCheckpoint,
     full_blocks,
     list_checkpoints,
     named_blocks,
     read_latest,
+    read_manifest,
     without_replay,
     write_checkpoint,
 )
@@ -25,7 +28,7 @@ from munchausen.experiment.evaluation import phase
 from munchausen.experiment.folder import RunFolder
 from munchausen.experiment.records import RecordWriter, read_records, records_bytes
 from munchausen.experiment.segments import Block, SegmentWriter, is_large
-from munchausen.experiment.settings import Settings, chunk_steps
+from munchausen.experiment.settings import Settings, chunk_steps, comparable, differences
 from munchausen.experiment.trackers import Tracker, open_tracker
 from munchausen.loops.chunk import Loop
 from munchausen.loops.device import DeviceLoop
@@ -46,8 +49,8 @@ class Progress(NamedTuple):
 class Interrupted(Exception):
     """A signal asked the training to stop; a checkpoint was written."""
 
-    def __init__(self, number: int, step: int):
-        super().__init__(f"stopped by {signal.Signals(number).name} at step {step:,}")
+    def __init__(self, number: int, where: str):
+        super().__init__(f"stopped by {signal.Signals(number).name} {where}")
         self.number = number
 
 
@@ -90,6 +93,7 @@ class Training:
         if self.folder is not None:
             shapes = jax.eval_shape(lambda: self.loop.snapshot(self.loop.init()))
             segmented = self._segmented(shapes.lane.ring)
+            self._refuse_others(self.folder.path)
             saved = read_latest(self.folder.path, shapes, segmented=segmented)
             if segmented:
                 written = saved.segments if saved else []
@@ -97,10 +101,7 @@ class Training:
         if saved is None:
             self.state = self.loop.init()
         else:
-            counters = saved.counters
-            self.step, self.seconds = counters["step"], counters["seconds"]
-            self.accounts = [LaneAccount.from_json(x) for x in counters["accounts"]]
-            keep_bytes = counters["records_bytes"]
+            keep_bytes = self._restore_counters(saved.counters)
             self.state = self.loop.restore(saved.state)
         if self.folder is not None:
             self._records = RecordWriter(self.folder.path, keep_bytes)
@@ -108,6 +109,31 @@ class Training:
                 kept = read_records(self.folder.path)
                 config = self.settings.to_json()
                 self._tracker = open_tracker(self.track, self.folder.path, config, kept)
+
+    def _refuse_others(self, folder: Path) -> None:
+        """Agents of one network have checkpoints of one shape: what they are of is written."""
+        mine = comparable(self.settings)
+        for place in list_checkpoints(folder):
+            try:
+                theirs = read_manifest(place)["counters"].get("settings", mine)
+                found = differences(theirs, mine)
+            except (DamagedCheckpoint, AttributeError, KeyError):
+                continue  # said when it is read
+            for name, value, own in found:
+                raise UserError(
+                    f"{place} is of another run: its {name} is {value}, this run's is {own}"
+                )
+
+    def _restore_counters(self, counters: dict[str, Any]) -> int:
+        """Returns how long the records were."""
+        try:
+            self.step, self.seconds = int(counters["step"]), float(counters["seconds"])
+            self.accounts = [LaneAccount.from_json(x) for x in counters["accounts"]]
+            if len(self.accounts) != len(self.settings.lanes) or self.step < 0:
+                raise ValueError("they are of another run")
+            return int(counters["records_bytes"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UserError(f"the counters of the checkpoint cannot be read: {error}") from error
 
     def run(self, watch: Callable[[Progress], None] = lambda _: None) -> None:
         """Trains to `settings.steps`. On SIGINT or SIGTERM it writes a checkpoint first."""
@@ -196,7 +222,7 @@ class Training:
                 self.checkpoint()
                 checkpointed = time.monotonic()
             if stop is not None and not done:
-                raise Interrupted(stop, self.step)
+                raise Interrupted(stop, f"at step {self.step:,}")
 
     def _account(self, result: Callable[[], Any], step: int) -> None:
         chunk = result()
@@ -261,6 +287,7 @@ class Training:
             "step": self.step,
             "seconds": self.seconds,
             "records_bytes": self._records.sync(),
+            "settings": comparable(self.settings),
             "accounts": [account.to_json() for account in self.accounts],
         }
         if self._segments is None:

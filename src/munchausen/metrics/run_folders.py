@@ -1,6 +1,5 @@
 """Our own runs: a folder each, with one or several lanes."""
 
-import fcntl
 import json
 import warnings
 from collections.abc import Iterator
@@ -11,10 +10,10 @@ import numpy as np
 
 from munchausen.experiment.records import (
     CONFIG,
-    LOCK,
     MACHINE,
     RECORDS,
     RESULT,
+    is_live,
     read_action_gaps,
     read_records,
 )
@@ -77,7 +76,7 @@ def _lanes(
 
 def _read_folder(path: Path) -> Folder:
     result = _read_json(path / RESULT)
-    status = str(result.get("status") or ("running" if _is_live(path) else "stopped"))
+    status = str(result.get("status") or ("running" if is_live(path) else "stopped"))
     machine = path / MACHINE
     machines = []
     if machine.exists():
@@ -102,15 +101,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
-
-
-def _is_live(path: Path) -> bool:
-    """Whether a process trains there now: it holds the lock."""
-    try:
-        with open(path / LOCK) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
