@@ -27,10 +27,7 @@ def show_plan(
     """`environment`: of a process of the sweep. `rate`: steps/s of one, not to be measured."""
     say = speaker(as_json)
     jobs = make_jobs(grid, arrangement.together)
-    say(
-        f"{grid.runs:,} runs in {len(jobs):,} processes, {arrangement.where}"
-        + seeds_in_words(arrangement)
-    )
+    say(f"{grid.runs:,} runs in {len(jobs):,} processes, {arrangement.in_words}")
     rates = (lambda _: rate) if rate else measured(2.0, say)
     # Measured with as many cores as a process of the sweep would have.
     with _environment(environment):
