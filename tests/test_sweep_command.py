@@ -1,6 +1,7 @@
 """`munchausen sweep` with real trainings, as a user meets it."""
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -242,6 +243,16 @@ class TestRefused:
         code, _, err = munchausen("sweep", *names)
         assert code == 2
         assert "pip install 'munchausen[ray]'" in err
+        assert list(tmp_path.iterdir()) == []
+
+    def test_an_extra_is_not_installed(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setitem(sys.modules, "ale_py", None)
+        monkeypatch.setitem(sys.modules, "ale_py.vector_env", None)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+        code, _, err = munchausen("sweep", "--paper")
+        assert code == 2
+        assert "pip install 'munchausen[atari]'" in err
         assert list(tmp_path.iterdir()) == []
 
 

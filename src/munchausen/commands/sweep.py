@@ -2,14 +2,14 @@
 
 import argparse
 import contextlib
+import importlib.util
 import json
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 from munchausen.agent.config import FIELDS, parse_value
 from munchausen.commands.console import program, speaker, table, whole
+from munchausen.commands.sweep_plan import show_plan
 from munchausen.commands.sweep_table import (
     printable,
     run_name,
@@ -18,9 +18,9 @@ from munchausen.commands.sweep_table import (
     table_row,
 )
 from munchausen.errors import UserError, unknown
+from munchausen.experiment.policy import environment_spec
 from munchausen.experiment.sweep.attempt import LOGS
 from munchausen.experiment.sweep.cluster import RayBackend, arrange_cluster, connect
-from munchausen.experiment.sweep.estimate import Estimate, estimate, measured
 from munchausen.experiment.sweep.folder import (
     current_jobs,
     finish_splits,
@@ -35,11 +35,9 @@ from munchausen.experiment.sweep.grid import (
     read_toml,
 )
 from munchausen.experiment.sweep.local import Arrangement, Backend, LocalBackend, arrange
-from munchausen.experiment.sweep.plan import make_jobs
 from munchausen.experiment.sweep.schedule import Schedule
 from munchausen.experiment.sweep.status import RunStatus, count, read_states, run_statuses
 from munchausen.experiment.training import Interrupted
-from munchausen.progress import clock
 
 HELP = "train agents × environments × seeds"
 DESCRIPTION = """\
@@ -107,9 +105,29 @@ def run(options: argparse.Namespace) -> int:
     saved = read_grid(out)
     grid = _grid(named or (saved[0] if saved and not options.agents else None), options)
     configurations(grid)  # names and numbers are checked before anything is started
+    _check_extras(grid)
     if options.dry_run:
         return _dry_run(grid, out, saved[1] if saved else None, options)
     return _sweep(grid, out, saved[1] if saved else None, options)
+
+
+def _check_extras(grid: Grid) -> None:
+    """Before a thousand processes say so. Looking for a package is quicker than loading it."""
+    needed = {"minatar": "pgx_minatar", "atari": "ale_py", "atari-original": "ale_py"}
+    for settings in configurations(grid):
+        package = needed.get(settings.listing.suite)
+        if package and importlib.util.find_spec(package) is None:
+            environment_spec(settings)
+
+
+def _dry_run(grid: Grid, out: Path, together: int | None, options: argparse.Namespace) -> int:
+    arrangement, ray, slots = _arrange(grid, together, options)
+    if ray is not None:
+        ray.shutdown()
+    rate = _positive("rate", options.rate) if options.rate else None
+    environment = slots[0] if slots else {}
+    show_plan(grid, out, arrangement, environment, rate, as_json=options.json)
+    return 0
 
 
 def _sweep(grid: Grid, out: Path, together: int | None, options: argparse.Namespace) -> int:
@@ -134,7 +152,7 @@ def _sweep(grid: Grid, out: Path, together: int | None, options: argparse.Namesp
                 parallel=whole("parallel", options.parallel, 1),
             )
         schedule = Schedule(folder, jobs, backend, retries)
-        say(f"{grid.runs:,} runs, {arrangement.where}" + _seeds(arrangement))
+        say(f"{grid.runs:,} runs, {arrangement.in_words}")
         say(f"sweep: {out}    from another terminal: {program()} sweep status {out}")
         try:
             quiet = _ray_to(out / LOGS / "ray.log") if ray else contextlib.nullcontext()
@@ -201,56 +219,6 @@ def _as_json(rows: list[RunStatus]) -> list[dict[str, Any]]:
     return [row._asdict() | {"folder": str(row.folder)} for row in rows]
 
 
-def _dry_run(grid: Grid, out: Path, together: int | None, options: argparse.Namespace) -> int:
-    say = speaker(options.json)
-    arrangement, ray, slots = _arrange(grid, together, options)
-    if ray is not None:
-        ray.shutdown()
-    jobs = make_jobs(grid, arrangement.together)
-    say(f"{grid.runs:,} runs in {len(jobs):,} processes, {arrangement.where}" + _seeds(arrangement))
-    rate = _positive("rate", options.rate) if options.rate else None
-    rates = (lambda _: rate) if rate else measured(2.0, say)
-    # Measured with as many cores as a process of the sweep would have.
-    with _environment(slots[0] if slots else {}):
-        cost = estimate(configurations(grid), arrangement.together, arrangement.slots, rates)
-    if options.json:
-        print(json.dumps(_plan_json(grid, out, len(jobs), arrangement, cost)))
-        return 0
-    table(
-        [
-            {
-                "agents": ", ".join(grid.agents),
-                "environments": len(grid.envs),
-                "seeds": len(grid.seeds),
-                **{k: ", ".join(map(str, v)) for k, v in grid.overrides},
-            }
-        ],
-        ("agents", "environments", "seeds", *(name for name, _ in grid.overrides)),
-    )
-    for name, speed in cost.rates.items():
-        print(f"{name}: {speed:,.0f} steps/s in one process")
-    print(f"time: about {clock(cost.seconds)} (h:mm:ss), if all processes are so fast side by side")
-    print(f"disk: about {_bytes(cost.disk_bytes)}, {_bytes(_free(out))} free at {out}")
-    return 0
-
-
-def _plan_json(
-    grid: Grid, out: Path, jobs: int, arrangement: Arrangement, cost: Estimate
-) -> dict[str, Any]:
-    return {
-        "sweep": str(out),
-        "runs": grid.runs,
-        "processes": jobs,
-        "at_once": arrangement.slots,
-        "seeds_together": arrangement.together,
-        "grid": grid.to_json(),
-        "seconds": round(cost.seconds),
-        "disk_bytes": round(cost.disk_bytes),
-        "disk_free_bytes": _free(out),
-        "steps_per_second": cost.rates,
-    }
-
-
 def _grid(base: Grid | None, options: argparse.Namespace) -> Grid:
     """Of a file, of the sweep that is there, or of --paper, with flags on top."""
     if options.paper:
@@ -272,21 +240,6 @@ def _ray_to(path: Path):
         yield
 
 
-@contextlib.contextmanager
-def _environment(changes: dict[str, str]):
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def _seeds(arrangement: Arrangement) -> str:
-    return f", {arrangement.together} seeds in each" if arrangement.together > 1 else ""
-
-
 def _positive(name: str, value: str) -> float:
     number = parse_value(name, float, value)
     if not 0 < number < float("inf"):
@@ -301,17 +254,3 @@ def _fraction(value: str | None) -> float | None:
     if fraction > 1:
         raise UserError(f"gpu_fraction must be at most 1, not {value}: a run uses one GPU")
     return fraction
-
-
-def _free(path: Path) -> int:
-    while not path.exists():
-        path = path.absolute().parent
-    return shutil.disk_usage(path).free
-
-
-def _bytes(number: int | float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:,.3g} TB"

@@ -172,4 +172,4 @@ def arrange_cluster(
         else:
             together = seeds_together_on_cpu(grid, slots)
     nodes = sum(node["Alive"] for node in ray.nodes())
-    return Arrangement(slots, together, f"{slots} at once on {nodes} nodes", fraction)
+    return Arrangement(slots, together, f"{nodes} node" + "s" * (nodes > 1), fraction)

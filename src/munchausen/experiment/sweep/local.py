@@ -52,8 +52,13 @@ class Arrangement(NamedTuple):
 
     slots: int
     together: int
-    where: str  # in words, for people
+    where: str
     fraction: float | None = None  # of a GPU, for each
+
+    @property
+    def in_words(self) -> str:
+        seeds = f", {self.together} seeds in each" if self.together > 1 else ""
+        return f"{self.slots} at once on {self.where}{seeds}"
 
 
 class LocalBackend:
@@ -106,8 +111,8 @@ def arrange(
     together = together or seeds_together_on_cpu(grid, slots)
     slots = min(slots, len(make_jobs(grid, together)))
     threads = max(1, cores() // slots)
-    words = f"{slots} at once on {cores()} cores"
-    return Arrangement(slots, together, words), [threads_environment(threads)] * slots
+    where = f"{cores()} core" + "s" * (cores() > 1)
+    return Arrangement(slots, together, where), [threads_environment(threads)] * slots
 
 
 def _on_gpus(
@@ -119,8 +124,8 @@ def _on_gpus(
     slots = places[:parallel]
     memory = min(gpu.memory_bytes for gpu in found) / each
     together = together or seeds_together_on_gpu(grid, memory)
-    words = f"{len(slots)} at once on {len(found)} GPU{'s' if len(found) > 1 else ''}"
-    return Arrangement(len(slots), together, words), slots
+    where = f"{len(found)} GPU" + "s" * (len(found) > 1)
+    return Arrangement(len(slots), together, where), slots
 
 
 def gpu_environment(fraction: float | None) -> dict[str, str]:

@@ -58,7 +58,7 @@ class Schedule:
                 asked_to_stop = True
                 self._waiting.clear()
                 self._backend.stop()
-            for _ in range(min(len(self._waiting), self._backend.room())):
+            while self._waiting and self._backend.room():
                 job = self._waiting.popleft()
                 self.states[job] = JobState("running")
                 self._reached[job.name] = checkpoint_name(self._folder.path, job)
