@@ -106,7 +106,8 @@ def test_targets_and_gradient_step(agent, key, monkeypatch):
     state = learner.init(key)
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
 
-    targets = learner.targets(state.target, regulariser, batch, jax.random.key(1))
+    seen = learner.view(state.target, batch)
+    targets = learner.targets(state.target, regulariser, seen, jax.random.key(1))
     expected = oracle_targets(config, learner, state.target, batch, draws)
     np.testing.assert_allclose(targets, expected, rtol=1e-5, atol=1e-5)
 
@@ -115,7 +116,7 @@ def test_targets_and_gradient_step(agent, key, monkeypatch):
     params, moments = as_oracle(state.online), None
     for i in range(2):
         del draws[:]
-        state, out = learner.step(state, batch, targets, None, jax.random.key(2 + i))
+        state, out = learner.step(state, seen, targets, None, jax.random.key(2 + i))
         if config.head == "expected":
             loss, gradients = oracle.expected_gradients(params, xs, actions, expected, config.loss)
         elif config.head == "categorical":
@@ -143,6 +144,7 @@ def test_the_step_moves_parameters_by_more_than_the_tolerance(key):
     """The comparison above would be empty if nothing moved."""
     _, learner, batch = setup("m-dqn")
     state = learner.init(key)
+    batch = learner.view(state.target, batch)
     after, _ = learner.step(state, batch, jnp.ones(BATCH), None, key)
     moved = jnp.max(jnp.abs(after.online.output.weight - state.online.output.weight))
     assert moved > 1e-4

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from munchausen.agent import AgentConfig
-from munchausen.agent.actor import act
+from munchausen.agent.actor import act, values
 from munchausen.envs import DEFAULT_ENVIRONMENT
 from munchausen.errors import UserError
 from munchausen.experiment.evaluation import evaluate
@@ -119,9 +119,8 @@ class Agent:
     def q_values(self, observation: Any) -> np.ndarray:
         """The value of each action."""
         observations, single = self._batch(observation)
-        q = self.config.make_head().policy_q(
-            self._policy().network, observations, jax.random.key(0)
-        )
+        head = self.config.make_head()
+        q = values(head, self._policy().network, observations, jax.random.key(0))
         return np.asarray(q[0] if single else q)
 
     def evaluate(self, episodes: int = 100, *, epsilon: float | None = None, seed: int = 0):

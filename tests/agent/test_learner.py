@@ -26,6 +26,7 @@ def test_munchausen_term_enters_an_n_step_target_once():
         ring, _ = append(ring, jnp.array([t % 2], jnp.int32), outcome, truncates=False)
     row, env = jnp.array([1], jnp.int32), jnp.array([0], jnp.int32)
     batch = gather(ring, row, env, n_step=3, stack=1, discount=config.discount)
+    batch = learner.view(state.target, batch)
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
     target = learner.targets(state.target, regulariser, batch, jax.random.key(2))
 

@@ -133,7 +133,9 @@ def test_implicit_draws_are_independent(key, monkeypatch):
     ones = jnp.ones(batch)
     transitions = Transitions(frames, jnp.zeros(batch, jnp.int32), ones, ones, frames)
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
-    learner.targets(implicit_network(key), regulariser, transitions, key)
+    network = implicit_network(key)
+    transitions = learner.view(network, transitions)
+    learner.targets(network, regulariser, transitions, key)
     assert [d.shape for d in drawn] == [(batch, 32)] * 3
     for i in range(3):
         assert drawn[i].min() >= 0.0

@@ -26,8 +26,33 @@ def test_matrix_product_is_the_convolution(padding, kernel, stride, key):
             padding=padding,
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
         )[0]
-        np.testing.assert_allclose(layer._as_product(x), expected + layer.bias, atol=1e-5)
         np.testing.assert_allclose(layer(x), expected + layer.bias, atol=1e-5)
+
+
+def test_the_form_for_accelerators_has_the_same_gradients(key, monkeypatch):
+    """The paper's first two layers on a batch, as a GPU computes them."""
+    for inputs, outputs, kernel, stride, size in ((4, 32, 8, 4, 84), (32, 64, 4, 2, 21)):
+        layer = Convolution(
+            inputs,
+            outputs,
+            kernel,
+            stride=stride,
+            padding="SAME",
+            initialiser="glorot_uniform",
+            key=key,
+        )
+        x = jax.random.normal(key, (2, size, size, inputs))
+
+        def total(layer, x):
+            return jnp.sum(jnp.sin(jax.vmap(layer)(x)))
+
+        expected = jax.grad(total, argnums=(0, 1))(layer, x)
+        with monkeypatch.context() as accelerator:
+            accelerator.setattr(jax, "default_backend", lambda: "gpu")
+            assert layer.blocks(x[0]).shape[-1] == inputs * stride**2
+            actual = jax.grad(total, argnums=(0, 1))(layer, x)
+        for ours, theirs in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-3)
 
 
 def build(torso, shape, outputs=4, cosines=None, initialiser="glorot_uniform"):
@@ -60,14 +85,16 @@ def test_nature_network_has_the_papers_shapes():
 )
 def test_minatar_networks(torso, features):
     network = build(torso, (10, 10, 4))
-    assert network.features(jnp.zeros((10, 10, 4), bool)).shape == (features,)
-    assert network(jnp.zeros((10, 10, 4), bool)).shape == (4,)
+    view = network.view(jnp.zeros((10, 10, 4), bool))
+    assert network.features(view).shape == (features,)
+    assert network(view).shape == (4,)
 
 
 def test_implicit_embedding_is_before_the_hidden_layer():
     network = build("minatar", (10, 10, 4), cosines=64)
     assert network.embedding.weight.shape == (64, 1024)
-    z = network.at_fractions(jnp.ones((10, 10, 4), bool), jnp.linspace(0, 1, 5))
+    view = network.view(jnp.ones((10, 10, 4), bool))
+    z = network.at_fractions(view, jnp.linspace(0, 1, 5))
     assert z.shape == (5, 4)
 
 
@@ -82,7 +109,8 @@ def test_observations_are_scaled():
         initialiser="glorot_uniform",
         key=jax.random.key(0),
     )
-    np.testing.assert_allclose(scaled(255 * x), build("mlp-small", (6,), outputs=2)(x), rtol=1e-5)
+    plain = build("mlp-small", (6,), outputs=2)
+    np.testing.assert_allclose(scaled(scaled.view(255 * x)), plain(plain.view(x)), rtol=1e-5)
 
 
 def test_initialisers_have_the_papers_bounds(key):

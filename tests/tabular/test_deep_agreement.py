@@ -53,7 +53,8 @@ def learn(mdp, agent, changes, *, optimizer=None, steps=1):
     state = state._replace(target=state.online)
     assert state.online.output.weight.shape == (STATES, ACTIONS)
     assert len(jax.tree.leaves(state.online)) == 1
-    batch, weights = everything(mdp)
+    transitions, weights = everything(mdp)
+    batch = learner.view(state.target, transitions)
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
     key = jax.random.key(1)
 

@@ -19,6 +19,13 @@ def epsilon_at(config: AgentConfig, step: Int[Array, "*B"]) -> Float[Array, "*B"
     return config.epsilon + (1.0 - config.epsilon) * share
 
 
+def values(
+    head: Head, network: Network, observations: Shaped[Array, "E ..."], key: PRNGKeyArray
+) -> Float[Array, "E A"]:
+    """What the policy is made of. `key`: for heads that draw."""
+    return head.policy_q(network, jax.vmap(network.view)(observations), key)
+
+
 def act(
     head: Head,
     network: Network,
@@ -35,7 +42,7 @@ def act(
 
     `draw_key` is for what the values or the softmax draw, `explore_key` for ε.
     """
-    q = head.policy_q(network, observations, draw_key)
+    q = values(head, network, observations, draw_key)
     batch, actions = q.shape
     if exploration == "stochastic":
         choice_key = jax.random.fold_in(draw_key, 1)

@@ -22,6 +22,16 @@ class LearnerState(NamedTuple):
     optimizer: Any
 
 
+class Batch(NamedTuple):
+    """Transitions, their states as networks view them."""
+
+    view_tm1: Float[Array, "B ..."]
+    a_tm1: Int[Array, " B"]
+    r_t: Float[Array, " B"]
+    discount_t: Float[Array, " B"]
+    view_t: Float[Array, "B ..."] | None  # None once the targets are made
+
+
 class UpdateMetrics(NamedTuple):
     """Of one gradient step, each averaged over its batch."""
 
@@ -59,23 +69,23 @@ class Learner(NamedTuple):
             key=key,
         )
 
+    def view(self, network: Network, transitions: Transitions) -> Batch:
+        return Batch(
+            jax.vmap(network.view)(transitions.observation_tm1),
+            transitions.a_tm1,
+            transitions.r_t,
+            transitions.discount_t,
+            jax.vmap(network.view)(transitions.observation_t),
+        )
+
     def targets(
-        self, target: Network, regulariser: Regulariser, batch: Transitions, key: PRNGKeyArray
+        self, target: Network, regulariser: Regulariser, batch: Batch, key: PRNGKeyArray
     ) -> Float[Array, "B ..."]:
         """Both policies, at s and at s', come from the target network."""
         tm1_key, t_key = jax.random.split(key)
-        size = len(batch.a_tm1)
-        if not self.munchausen:
-            q_tm1, estimate = None, self.head.estimate(target, batch.observation_t, t_key)
-        elif self.head.draws:
-            q_tm1 = self.head.policy_q(target, batch.observation_tm1, tm1_key)
-            estimate = self.head.estimate(target, batch.observation_t, t_key)
-        else:
-            # Both states in one pass: half the launches, twice the rows in each product.
-            both = jnp.concatenate([batch.observation_tm1, batch.observation_t])
-            joint = self.head.estimate(target, both, t_key)
-            q_tm1 = joint.q[:size]
-            estimate = jax.tree.map(lambda x: x[size:], joint)
+        q_tm1 = self.head.policy_q(target, batch.view_tm1, tm1_key) if self.munchausen else None
+        assert batch.view_t is not None
+        estimate = self.head.estimate(target, batch.view_t, t_key)
 
         def one(q_tm1, a_tm1, r_t, discount_t, q_t, returns_t):
             return self.head.push(
@@ -89,7 +99,7 @@ class Learner(NamedTuple):
     def step(
         self,
         state: LearnerState,
-        batch: Transitions,
+        batch: Batch,
         targets: Float[Array, "B ..."],
         weights: Float[Array, " B"] | None,
         key: PRNGKeyArray,
@@ -97,7 +107,7 @@ class Learner(NamedTuple):
         """One gradient step. `weights` are importance weights, None for uniform replay."""
 
         def objective(online: Network):
-            out = self.head.loss(online, batch.observation_tm1, batch.a_tm1, targets, key)
+            out = self.head.loss(online, batch.view_tm1, batch.a_tm1, targets, key)
             weighted = out.loss if weights is None else out.loss * weights
             return jnp.mean(weighted), out
 

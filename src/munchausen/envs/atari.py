@@ -77,8 +77,9 @@ class AtariEnvironments:
     spec: EnvironmentSpec
 
     def __init__(self, game: str, count: int, *, protocol: str = "modern"):
-        # Two such batches take turns, and the thread that feeds the device needs a core too.
-        threads = max(1, ((os.cpu_count() or 1) - 1) // 2)
+        # Two such batches take turns. While one waits for its actions the other has all cores,
+        # less those of the threads that feed the device; half each is slower (benchmarks/).
+        threads = max(1, (os.cpu_count() or 1) - 2)
         self._envs = make_vector(game, count, protocol=protocol, num_threads=threads)
         self._lives_count = protocol == "original"
         self.spec = EnvironmentSpec(

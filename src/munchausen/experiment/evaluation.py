@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from munchausen import envs
-from munchausen.agent.actor import act
+from munchausen.agent.actor import act, values
 from munchausen.backup import Regulariser
 from munchausen.envs import HostEnvironments, JaxEnvironment, Listing
 from munchausen.envs.spec import HostSteps
@@ -213,6 +213,6 @@ def _act(steps: Steps, network: Network, regulariser: Regulariser, ring, epsilon
 def _action_gap(steps: Steps, network: Network, ring, key):
     """Best minus second best action value, of the very draw that `_act` chooses by."""
     observations = current_observations(ring, steps.config.stack)
-    q = steps.learner.head.policy_q(network, observations, jax.random.fold_in(key, 0))
+    q = values(steps.learner.head, network, observations, jax.random.fold_in(key, 0))
     best, second = jnp.moveaxis(jax.lax.top_k(q, 2)[0], -1, 0)
     return best - second

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from munchausen import envs
-from munchausen.agent.actor import act
+from munchausen.agent.actor import act, values
 from munchausen.envs import Listing
 from munchausen.envs.atari import AtariEnvironments, Twin, protocol_of
 from munchausen.envs.gym import GymScreen
@@ -52,7 +52,7 @@ def play(policy: Policy, *, epsilon: float, seed: int, max_steps: int) -> Iterat
         def think(ring: Any, t: Any) -> tuple[Any, Any, Any]:
             draw_key, explore_key = jax.random.split(jax.random.fold_in(key, t))
             observation = current_observations(ring, config.stack)
-            q = head.policy_q(policy.network, observation, draw_key)
+            q = values(head, policy.network, observation, draw_key)
             action = act(
                 head,
                 policy.network,

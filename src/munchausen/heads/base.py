@@ -3,13 +3,13 @@
 A head knows how its network's outputs estimate the return of each action, how that
 estimate goes through the `Backup`, and the loss towards the result. It does not know
 which agent it serves: plain, soft, advantage-learning and Munchausen forms differ only
-in the `Regulariser` inside the backup.
+in the `Regulariser` inside the backup. States come to it as the network's `view` of them.
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from munchausen.backup import Backup
 from munchausen.networks import Network
@@ -34,23 +34,18 @@ class Head(Protocol):
         """Size of the implicit-quantile embedding; None for the others."""
         ...
 
-    @property
-    def draws(self) -> bool:
-        """Whether its estimates depend on a random key."""
-        ...
-
     def outputs(self, actions: int) -> int:
         """How many units the network's last layer needs."""
         ...
 
     def policy_q(
-        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
     ) -> Float[Array, "B A"]:
         """The values that define the policy."""
         ...
 
     def estimate(
-        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
     ) -> Estimate:
         """The estimate of the return after each action, with the values of its policy."""
         ...
@@ -62,7 +57,7 @@ class Head(Protocol):
     def loss(
         self,
         network: Network,
-        observations: Shaped[Array, "B ..."],
+        views: Float[Array, "B ..."],
         actions: Int[Array, " B"],
         targets: Float[Array, "B ..."],
         key: PRNGKeyArray,

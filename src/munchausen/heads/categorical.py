@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from munchausen.backup import Backup
 from munchausen.heads.base import Estimate, Loss, of_action
@@ -22,7 +22,6 @@ class Categorical:
     v_min: float
     v_max: float
     cosines = None
-    draws = False
 
     @property
     def support(self) -> Float[Array, " K"]:
@@ -32,15 +31,15 @@ class Categorical:
         return actions * self.atoms
 
     def policy_q(
-        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
     ) -> Float[Array, "B A"]:
-        return self.estimate(network, observations, key).q
+        return self.estimate(network, views, key).q
 
     def estimate(
-        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
     ) -> Estimate:
         del key
-        probabilities = jax.nn.softmax(self._logits(network, observations), axis=-1)
+        probabilities = jax.nn.softmax(self._logits(network, views), axis=-1)
         return Estimate(probabilities @ self.support, probabilities)
 
     def push(self, backup: Backup, returns_t: Float[Array, "A K"]) -> Float[Array, " K"]:
@@ -51,21 +50,19 @@ class Categorical:
     def loss(
         self,
         network: Network,
-        observations: Shaped[Array, "B ..."],
+        views: Float[Array, "B ..."],
         actions: Int[Array, " B"],
         targets: Float[Array, "B K"],
         key: PRNGKeyArray,
     ) -> Loss:
         del key
-        logits = self._logits(network, observations)
+        logits = self._logits(network, views)
         log_p = jax.nn.log_softmax(jax.vmap(of_action)(logits.mT, actions), axis=-1)
         q = jax.nn.softmax(logits, axis=-1) @ self.support
         return Loss(-jnp.sum(targets * log_p, axis=-1), q)
 
-    def _logits(
-        self, network: Network, observations: Shaped[Array, "B ..."]
-    ) -> Float[Array, "B A K"]:
-        return jax.vmap(network)(observations).reshape(len(observations), -1, self.atoms)
+    def _logits(self, network: Network, views: Float[Array, "B ..."]) -> Float[Array, "B A K"]:
+        return jax.vmap(network)(views).reshape(len(views), -1, self.atoms)
 
 
 def project(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import jax
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from munchausen.backup import Backup
 from munchausen.heads.base import Estimate, Loss, huber, of_action
@@ -15,21 +15,20 @@ from munchausen.networks import Network
 class Expected:
     loss_function: Literal["huber", "mse"]
     cosines = None
-    draws = False
 
     def outputs(self, actions: int) -> int:
         return actions
 
     def policy_q(
-        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
     ) -> Float[Array, "B A"]:
-        return self.estimate(network, observations, key).q
+        return self.estimate(network, views, key).q
 
     def estimate(
-        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
     ) -> Estimate:
         del key
-        q = jax.vmap(network)(observations)
+        q = jax.vmap(network)(views)
         return Estimate(q, q)
 
     def push(self, backup: Backup, returns_t: Float[Array, " A"]) -> Float[Array, ""]:
@@ -39,12 +38,12 @@ class Expected:
     def loss(
         self,
         network: Network,
-        observations: Shaped[Array, "B ..."],
+        views: Float[Array, "B ..."],
         actions: Int[Array, " B"],
         targets: Float[Array, " B"],
         key: PRNGKeyArray,
     ) -> Loss:
         del key
-        q = jax.vmap(network)(observations)
+        q = jax.vmap(network)(views)
         error = targets - jax.vmap(of_action)(q, actions)
         return Loss(huber(error) if self.loss_function == "huber" else error**2, q)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from munchausen.backup import Backup
 from munchausen.heads.base import Estimate, Loss, of_action
@@ -19,24 +19,23 @@ class ImplicitQuantile:
     policy_fractions: int  # K, behind every policy
     cosines: int = 64
     kappa: float = 1.0
-    draws = True
 
     def outputs(self, actions: int) -> int:
         return actions
 
     def policy_q(
-        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
     ) -> Float[Array, "B A"]:
-        fractions = draw_fractions(key, len(observations), self.policy_fractions)
-        return jnp.mean(jax.vmap(network.at_fractions)(observations, fractions), axis=1)
+        fractions = draw_fractions(key, len(views), self.policy_fractions)
+        return jnp.mean(jax.vmap(network.at_fractions)(views, fractions), axis=1)
 
     def estimate(
-        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
     ) -> Estimate:
         """The quantiles at s' and the values of π(s') come from two separate draws, made
         in one pass of the network."""
         policy_key, returns_key = jax.random.split(key)
-        batch, n_policy = len(observations), self.policy_fractions
+        batch, n_policy = len(views), self.policy_fractions
         fractions = jnp.concatenate(
             [
                 draw_fractions(policy_key, batch, n_policy),
@@ -44,7 +43,7 @@ class ImplicitQuantile:
             ],
             axis=1,
         )
-        z = jax.vmap(network.at_fractions)(observations, fractions)
+        z = jax.vmap(network.at_fractions)(views, fractions)
         return Estimate(jnp.mean(z[:, :n_policy], axis=1), z[:, n_policy:])
 
     def push(self, backup: Backup, returns_t: Float[Array, "N A"]) -> Float[Array, " N"]:
@@ -54,13 +53,13 @@ class ImplicitQuantile:
     def loss(
         self,
         network: Network,
-        observations: Shaped[Array, "B ..."],
+        views: Float[Array, "B ..."],
         actions: Int[Array, " B"],
         targets: Float[Array, "B N"],
         key: PRNGKeyArray,
     ) -> Loss:
-        fractions = draw_fractions(key, len(observations), self.fractions)
-        z = jax.vmap(network.at_fractions)(observations, fractions)
+        fractions = draw_fractions(key, len(views), self.fractions)
+        z = jax.vmap(network.at_fractions)(views, fractions)
         taken = jax.vmap(of_action)(z, actions)
         losses = jax.vmap(quantile_loss, in_axes=(0, 0, 0, None))(
             taken, fractions, targets, self.kappa

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from munchausen.backup import Backup
 from munchausen.heads.base import Estimate, Loss, huber, of_action
@@ -16,21 +16,20 @@ class Quantile:
     quantiles: int
     kappa: float = 1.0
     cosines = None
-    draws = False
 
     def outputs(self, actions: int) -> int:
         return actions * self.quantiles
 
     def policy_q(
-        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
     ) -> Float[Array, "B A"]:
-        return self.estimate(network, observations, key).q
+        return self.estimate(network, views, key).q
 
     def estimate(
-        self, network: Network, observations: Shaped[Array, "B ..."], key: PRNGKeyArray
+        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
     ) -> Estimate:
         del key
-        z = self._quantiles(network, observations)
+        z = self._quantiles(network, views)
         return Estimate(jnp.mean(z, axis=1), z)
 
     def push(self, backup: Backup, returns_t: Float[Array, "N A"]) -> Float[Array, " N"]:
@@ -40,13 +39,13 @@ class Quantile:
     def loss(
         self,
         network: Network,
-        observations: Shaped[Array, "B ..."],
+        views: Float[Array, "B ..."],
         actions: Int[Array, " B"],
         targets: Float[Array, "B N"],
         key: PRNGKeyArray,
     ) -> Loss:
         del key
-        z = self._quantiles(network, observations)
+        z = self._quantiles(network, views)
         midpoints = (jnp.arange(self.quantiles) + 0.5) / self.quantiles
         taken = jax.vmap(of_action)(z, actions)
         losses = jax.vmap(quantile_loss, in_axes=(0, None, 0, None))(
@@ -54,10 +53,8 @@ class Quantile:
         )
         return Loss(losses, jnp.mean(z, axis=1))
 
-    def _quantiles(
-        self, network: Network, observations: Shaped[Array, "B ..."]
-    ) -> Float[Array, "B N A"]:
-        return jax.vmap(network)(observations).reshape(len(observations), self.quantiles, -1)
+    def _quantiles(self, network: Network, views: Float[Array, "B ..."]) -> Float[Array, "B N A"]:
+        return jax.vmap(network)(views).reshape(len(views), self.quantiles, -1)
 
 
 def quantile_loss(

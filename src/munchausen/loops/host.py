@@ -98,7 +98,7 @@ class HostLoop:
         lane = state.lane
         episode_return, episode_length = state.episode_return.copy(), state.episode_length.copy()
         ended: list[tuple[np.ndarray, ...]] = []
-        learned: list[UpdateMetrics] = []
+        learned: list[jax.Array] = []
         if self._sent[0] is None:
             for index in range(len(self.envs)):
                 lane, actions = self._act(lane, t + index * self.batch, index)
@@ -124,7 +124,7 @@ class HostLoop:
         report = partial(_collect, ended, learned, len(self.lanes))
         return HostState(lane, episode_return, episode_length), report
 
-    def _learn(self, lane: Lane, t: int, learned: list[UpdateMetrics]) -> Lane:
+    def _learn(self, lane: Lane, t: int, learned: list[jax.Array]) -> Lane:
         """What is due now that `t` steps are stored: gradient steps, a copy to the target."""
 
         def passed(period: int) -> int:
@@ -136,14 +136,15 @@ class HostLoop:
         updates = passed(self.config.update_period_steps)
         at_once = min(updates, 1) if jax.default_backend() == "cpu" else updates
         for i in range(updates // max(1, at_once)):
-            lane, metrics = self._program("learn", at_once)(lane, jnp.int32(t - self.batch + i))
+            lane, metrics = self._program("learn", at_once)(lane, np.int32(t - self.batch + i))
+            metrics.copy_to_host_async()
             learned.append(metrics)
         if passed(self.config.target_period_steps):
-            lane = self._program("copy")(lane, jnp.bool_(True))
+            lane = self._program("copy")(lane, np.bool_(True))
         return lane
 
     def _act(self, lane: Lane, t: int, index: int) -> tuple[Lane, Any]:
-        return lane, self._program("act", index)(lane, jnp.int32(t))
+        return lane, self._program("act", index)(lane, np.int32(t))
 
     def _store(self, lane: Lane, index: int, step: HostSteps) -> Lane:
         program = self._program("store", index, step.final_frame is not None)
@@ -151,7 +152,7 @@ class HostLoop:
 
     def _store_and_act(self, lane: Lane, index: int, step: HostSteps, t: int) -> tuple[Lane, Any]:
         program = self._program("store and act", index, step.final_frame is not None)
-        return program(lane, self._sent[index], self._outcome(step), jnp.int32(t))
+        return program(lane, self._sent[index], self._outcome(step), np.int32(t))
 
     def _send(self, index: int, actions: Any) -> None:
         self._sent[index] = actions
@@ -171,6 +172,8 @@ class HostLoop:
 
         def store(lane: Lane, actions: Any, outcome: Outcome, t: Any) -> Any:
             index, truncates = static
+            if not truncates:  # nothing was cut: there is no other last frame
+                outcome = outcome._replace(final_frame=outcome.frame)
             some = {"first": index * count}
             lane = steps.store(lane, actions, outcome, **some, truncates=truncates)
             if what == "store":
@@ -180,9 +183,14 @@ class HostLoop:
         if what == "act":
             act = partial(steps.act, first=static[0] * count, count=count)
             return jax.jit(over_lanes(act, width))
+
+        def learn(lane: Lane, t: Any) -> Any:
+            lane, metrics = steps.learn(lane, t, updates=static[0])
+            return lane, jnp.stack(metrics)  # one array: one copy to the host, later
+
         function: Any = store
         if what == "learn":
-            function = partial(steps.learn, updates=static[0])
+            function = learn
         elif what == "copy":
             function = steps.copy_target
         return jax.jit(over_lanes(function, width), donate_argnums=0)
@@ -223,11 +231,18 @@ class HostLoop:
         return jnp.asarray(np.concatenate(frames, axis=1))
 
     def _outcome(self, step: HostSteps) -> Outcome:
-        frame = jnp.asarray(self._by_lane(step.frame))  # the one upload of this frame
-        final = frame if step.final_frame is None else self._by_lane(step.final_frame)
-        small: Any = [self._by_lane(x) for x in (step.reward, step.terminated, step.truncated)]
-        reward, terminated, truncated = small
-        return Outcome(reward, terminated, truncated, frame, jnp.asarray(final))
+        """Left as the host's arrays: a program takes them up faster than `jnp.asarray`."""
+
+        def part(x: np.ndarray | None) -> Any:
+            return None if x is None else self._by_lane(x)
+
+        return Outcome(
+            part(step.reward),
+            part(step.terminated),
+            part(step.truncated),
+            part(step.frame),  # the one upload of this frame
+            part(step.final_frame),
+        )
 
     def _by_lane(self, x: np.ndarray) -> np.ndarray:
         return x.reshape(len(self.lanes), self.batch, *x.shape[1:])
@@ -239,11 +254,11 @@ def _halves(config: AgentConfig) -> bool:
     return not odd and half > 0 and half % config.update_period_steps == 0
 
 
-def _collect(ended: list[Any], learned: list[UpdateMetrics], lanes: int) -> Chunk:
+def _collect(ended: list[Any], learned: list[jax.Array], lanes: int) -> Chunk:
     metrics = empty_metrics(lanes)
     if learned:
-        arrays = [jax.tree.map(np.asarray, m) for m in learned]
-        metrics = jax.tree.map(lambda *x: np.concatenate(x, axis=1), *arrays)._asdict()
+        joined = np.concatenate([np.asarray(m) for m in learned], axis=2)  # [lanes, metrics, U]
+        metrics = UpdateMetrics(*joined.swapaxes(0, 1))._asdict()
     none = (np.zeros(0, np.float32), np.zeros(0, np.int32))
     episodes = [
         Episodes(

@@ -16,6 +16,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray
 from munchausen.agent.actor import act, epsilon_at
 from munchausen.agent.config import AgentConfig
 from munchausen.agent.learner import (
+    Batch,
     Learner,
     LearnerState,
     UpdateMetrics,
@@ -29,7 +30,6 @@ from munchausen.replay import (
     Outcome,
     Priorities,
     Ring,
-    Transitions,
     advance,
     append,
     current_observations,
@@ -175,22 +175,28 @@ class Steps(NamedTuple):
             stack=config.stack,
             truncates=self.spec.truncates,
         )
-        batches = jax.tree.map(
+        transitions = jax.tree.map(
             lambda x: x.reshape(updates, config.batch_size, *x.shape[1:]),
             self._gather(lane.ring, row, env),
         )
         keys = jax.random.split(update_key, (updates, 2))
+        view = partial(self.learner.view, lane.learner.target)
 
-        def targets_of(batch: Transitions, key: PRNGKeyArray) -> Array:
+        def targets_of(batch: Batch, key: PRNGKeyArray) -> Array:
             return self.learner.targets(lane.learner.target, lane.regulariser, batch, key)
 
         def body(state, inputs):
             batch, targets, (target_key, step_key) = inputs
             if targets is None:
+                batch = view(batch)
                 targets = targets_of(batch, target_key)
             return self.learner.step(state, batch, targets, None, step_key)
 
-        targets = jax.vmap(targets_of)(batches, keys[:, 0]) if self.targets_at_once else None
+        batches, targets = transitions, None
+        if self.targets_at_once:
+            batches = jax.vmap(view)(transitions)
+            targets = jax.vmap(targets_of)(batches, keys[:, 0])
+            batches = batches._replace(view_t=None)
         # Unrolled, an accelerator launches fewer of the tiny kernels that run the loop itself.
         unroll = max(n for n in (1, 2, 4, 5) if updates % n == 0) if self.targets_at_once else 1
         if updates == 1:
@@ -199,7 +205,7 @@ class Steps(NamedTuple):
             out = jax.tree.map(lambda x: x[None], out)
         else:
             state, out = jax.lax.scan(body, lane.learner, (batches, targets, keys), unroll=unroll)
-        return lane._replace(learner=state), self._metrics(lane, out, batches.a_tm1)
+        return lane._replace(learner=state), self._metrics(lane, out, transitions.a_tm1)
 
     def _learn_prioritised(
         self, lane: Lane, key: PRNGKeyArray, updates: int
@@ -212,7 +218,7 @@ class Steps(NamedTuple):
             row, env, weights = sample_prioritised(
                 priorities, lane.ring, sample_key, self.config.batch_size
             )
-            batch = self._gather(lane.ring, row, env)
+            batch = self.learner.view(state.target, self._gather(lane.ring, row, env))
             targets = self.learner.targets(state.target, lane.regulariser, batch, target_key)
             state, out = self.learner.step(state, batch, targets, weights, step_key)
             priorities = update_priorities(priorities, lane.ring, row, env, out.loss)

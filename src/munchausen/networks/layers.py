@@ -80,10 +80,26 @@ class Convolution(eqx.Module):
         self.padding = padding
 
     def __call__(self, x: Float[Array, "H W I"]) -> Float[Array, "h w O"]:
+        return self.of_blocks(self.blocks(x))
+
+    def blocks(self, x: Float[Array, "H W I"]) -> Float[Array, "b c B"]:
+        """What can be done to an image before any weight is known: padding, and blocks of
+        stride × stride pixels as channels."""
+        stride, inputs = self.stride, x.shape[2]
+        if stride == 1 or self._is_convolution:
+            return x
+        tall, broad = (self._fit(size) for size in x.shape[:2])
+        x = jax.lax.pad(x, 0.0, ((*tall.pad, 0), (*broad.pad, 0), (0, 0, 0)))
+        x = x.reshape(x.shape[0] // stride, stride, x.shape[1] // stride, stride, inputs)
+        return x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], stride * stride * inputs)
+
+    def of_blocks(self, x: Float[Array, "b c B"]) -> Float[Array, "h w O"]:
+        return self._as_convolution(x) if self._is_convolution else self._as_product(x)
+
+    @property
+    def _is_convolution(self) -> bool:
         kernel, _, inputs, _ = self.weight.shape
-        if jax.default_backend() == "cpu" and kernel * kernel * inputs >= _MANY:
-            return self._as_convolution(x)
-        return self._as_product(x)
+        return jax.default_backend() == "cpu" and kernel * kernel * inputs >= _MANY
 
     def _as_convolution(self, x: Float[Array, "H W I"]) -> Float[Array, "h w O"]:
         product = jax.lax.conv_general_dilated(
@@ -95,48 +111,41 @@ class Convolution(eqx.Module):
         )
         return product[0] + self.bias
 
-    def _as_product(self, x: Float[Array, "H W I"]) -> Float[Array, "h w O"]:
+    def _as_product(self, x: Float[Array, "b c B"]) -> Float[Array, "h w O"]:
         kernel, _, inputs, outputs = self.weight.shape
         stride, wide = self.stride, kernel // self.stride
-        tall, broad = (self._fit(size) for size in x.shape[:2])
         if stride > 1:
-            x = jax.lax.pad(x, 0.0, ((*tall.pad, 0), (*broad.pad, 0), (0, 0, 0)))
-            x = x.reshape(x.shape[0] // stride, stride, x.shape[1] // stride, stride, inputs)
-            x = x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], stride * stride * inputs)
-            before = (0, 0)
+            fits = [_Fit(size - wide + 1, (0, 0)) for size in x.shape[:2]]
         else:
-            before = (tall.pad[0], broad.pad[0])
+            fits = [self._fit(size) for size in x.shape[:2]]
+        windows, pads = [fit.windows for fit in fits], [fit.pad for fit in fits]
         # [wide, wide, channels of a block, outputs]
         weight = self.weight.reshape(wide, stride, wide, stride, inputs, outputs)
         weight = weight.swapaxes(1, 2).reshape(wide, wide, -1, outputs)
 
         def shift(image: Array, i: int, j: int) -> Array:
             """Row i and column j come first; zeros where there is no pixel."""
-            low = (before[0] - i, before[1] - j)
-            edges = [
-                (low[k], size - image.shape[k] - low[k], 0)
-                for k, size in enumerate((tall.windows, broad.windows))
-            ]
+            low = (pads[0][0] - i, pads[1][0] - j)
+            edges = [(low[k], windows[k] - image.shape[k] - low[k], 0) for k in (0, 1)]
             return jax.lax.pad(image, 0.0, (*edges, (0, 0, 0)))
 
         offsets = [(i, j) for i in range(wide) for j in range(wide)]
         if weight.shape[2] < outputs:
             if jax.default_backend() == "cpu":
                 # Columns, then rows: longer stretches to copy, in 2/3 of the time.
-                if stride == 1:
-                    x = jax.lax.pad(x, 0.0, ((*tall.pad, 0), (*broad.pad, 0), (0, 0, 0)))
-                columns = [x[:, j : j + broad.windows] for j in range(wide)]
+                x = jax.lax.pad(x, 0.0, ((*pads[0], 0), (*pads[1], 0), (0, 0, 0)))
+                columns = [x[:, j : j + windows[1]] for j in range(wide)]
                 x = jnp.concatenate(columns, axis=-1)
-                rows = [x[i : i + tall.windows] for i in range(wide)]
+                rows = [x[i : i + windows[0]] for i in range(wide)]
                 beside = jnp.concatenate(rows, axis=-1)
             else:
                 beside = jnp.concatenate([shift(x, i, j) for i, j in offsets], axis=-1)
-            return beside @ weight.reshape(-1, outputs) + self.bias
+            return _add_bias(beside @ weight.reshape(-1, outputs), self.bias)
         together = x @ weight.transpose(2, 0, 1, 3).reshape(weight.shape[2], -1)
         # Split and not sliced: the gradient of a split is one concatenation.
         parts = jnp.split(together, len(offsets), axis=-1)
         shifted = [shift(part, i, j) for part, (i, j) in zip(parts, offsets, strict=True)]
-        return sum(shifted, start=self.bias)
+        return _add_bias(sum(shifted[1:], start=shifted[0]), self.bias)
 
     def _fit(self, size: int) -> "_Fit":
         kernel, stride = self.weight.shape[0], self.stride
@@ -155,3 +164,28 @@ class _Fit(NamedTuple):
 
     windows: int
     pad: tuple[int, int]
+
+
+def _add_bias(x: Float[Array, "h w O"], bias: Float[Array, " O"]) -> Float[Array, "h w O"]:
+    """On an accelerator the gradient of a large image's bias is summed in two steps: in one,
+    XLA gives a long and narrow sum to few threads."""
+    large = x.shape[0] * x.shape[1] > 100
+    return _add_in_two(x, bias) if large and jax.default_backend() != "cpu" else x + bias
+
+
+@jax.custom_vjp
+def _add_in_two(x: Array, bias: Array) -> Array:
+    return x + bias
+
+
+def _add_in_two_forward(x: Array, bias: Array) -> tuple[Array, None]:
+    return x + bias, None
+
+
+def _add_in_two_backward(_: None, gradient: Array) -> tuple[Array, Array]:
+    # Without the barrier XLA makes one sum of the two again.
+    columns = jax.lax.optimization_barrier(jnp.sum(gradient, axis=0))
+    return gradient, jnp.sum(columns, axis=0)
+
+
+_add_in_two.defvjp(_add_in_two_forward, _add_in_two_backward)

@@ -66,7 +66,7 @@ TORSOS = {
 
 
 class Network(eqx.Module):
-    """Maps one observation to its outputs. All leaves are arrays: it is a plain pytree."""
+    """Maps the view of an observation to its outputs. A plain pytree: all leaves are arrays."""
 
     encoder: tuple[Convolution | Dense, ...]
     hidden: tuple[Dense, ...]
@@ -74,21 +74,28 @@ class Network(eqx.Module):
     embedding: Dense | None  # of the cosines of implicit quantiles
     scale: float = eqx.field(static=True)  # what observations are multiplied by
 
-    def features(self, observation: Shaped[Array, "..."]) -> Float[Array, " F"]:
+    def view(self, observation: Shaped[Array, "..."]) -> Float[Array, "..."]:
+        """An observation as the first layer takes it. No weight has a part in it: it is the
+        same for the online and the target network, so a learner makes it once."""
         x = observation.astype(jnp.float32)
         if self.scale != 1.0:
             x = x * self.scale
-        if not self.encoder or isinstance(self.encoder[0], Dense):
-            x = x.reshape(-1)
-        for layer in self.encoder:
+        first = self.encoder[0] if self.encoder else None
+        return first.blocks(x) if isinstance(first, Convolution) else x.reshape(-1)
+
+    def features(self, view: Float[Array, "..."]) -> Float[Array, " F"]:
+        x = view
+        for i, layer in enumerate(self.encoder):
+            if i == 0 and isinstance(layer, Convolution):
+                layer = layer.of_blocks
             x = jax.nn.relu(layer(x))
         return x.reshape(-1)
 
-    def __call__(self, observation: Shaped[Array, "..."]) -> Float[Array, " O"]:
-        return self._decode(self.features(observation))
+    def __call__(self, view: Float[Array, "..."]) -> Float[Array, " O"]:
+        return self._decode(self.features(view))
 
     def at_fractions(
-        self, observation: Shaped[Array, "..."], fractions: Float[Array, " N"]
+        self, view: Float[Array, "..."], fractions: Float[Array, " N"]
     ) -> Float[Array, "N O"]:
         """Implicit quantiles: cos(π·i·fraction), i = 1.., embedded and multiplied into the
         features before the hidden layers (IQN, Dabney et al. 2018)."""
@@ -96,7 +103,7 @@ class Network(eqx.Module):
         order = jnp.arange(1, self.embedding.weight.shape[0] + 1)
         cosines = jnp.cos(math.pi * order * fractions[:, None])
         gates = jax.nn.relu(self.embedding(cosines))
-        return self._decode(self.features(observation) * gates)
+        return self._decode(self.features(view) * gates)
 
     def _decode(self, x: Float[Array, "*N F"]) -> Float[Array, "*N O"]:
         for layer in self.hidden:
