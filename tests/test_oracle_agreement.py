@@ -18,7 +18,7 @@ AGENTS = ("dqn", "adam-dqn", "soft-dqn", "al", "m-dqn", "c51", "m-c51", "iqn", "
 
 def as_oracle(network):
     def dense(layer):
-        return np.asarray(layer.weight, np.float64), np.asarray(layer.bias, np.float64)
+        return np.asarray(layer.weight.T, np.float64), np.asarray(layer.bias, np.float64)
 
     params = {
         "encoder": [dense(layer) for layer in network.encoder],

@@ -74,8 +74,8 @@ def test_nature_network_has_the_papers_shapes():
         (4, 4, 32, 64),
         (3, 3, 64, 64),
     ]
-    assert network.hidden[0].weight.shape == (7744, 512)  # 11·11·64, with SAME padding
-    assert network.output.weight.shape == (512, 18)
+    assert network.hidden[0].weight.shape == (512, 7744)  # 11·11·64, with SAME padding
+    assert network.output.weight.shape == (18, 512)
     count = sum(x.size for x in jax.tree.leaves(network))
     assert count == 8224 + 32832 + 36928 + 3965440 + 9234
 
@@ -92,7 +92,7 @@ def test_minatar_networks(torso, features):
 
 def test_implicit_embedding_is_before_the_hidden_layer():
     network = build("minatar", (10, 10, 4), cosines=64)
-    assert network.embedding.weight.shape == (64, 1024)
+    assert network.embedding.weight.shape == (1024, 64)
     view = network.view(jnp.ones((10, 10, 4), bool))
     z = network.at_fractions(view, jnp.linspace(0, 1, 5))
     assert z.shape == (5, 4)
@@ -127,6 +127,6 @@ def test_initialisers_have_the_papers_bounds(key):
 
 def test_a_table_has_one_weight_a_state_action():
     network = build("table", (5,), outputs=3)
-    assert [x.shape for x in jax.tree.leaves(network)] == [(5, 3)]
+    assert [x.shape for x in jax.tree.leaves(network)] == [(3, 5)]
     for state in range(5):
-        np.testing.assert_array_equal(network(jnp.eye(5)[state]), network.output.weight[state])
+        np.testing.assert_array_equal(network(jnp.eye(5)[state]), network.output.weight[:, state])

@@ -51,7 +51,7 @@ def learn(mdp, agent, changes, *, optimizer=None, steps=1):
         learner = learner._replace(optimizer=optimizer)
     state = learner.init(jax.random.key(0))
     state = state._replace(target=state.online)
-    assert state.online.output.weight.shape == (STATES, ACTIONS)
+    assert state.online.output.weight.shape == (ACTIONS, STATES)
     assert len(jax.tree.leaves(state.online)) == 1
     transitions, weights = everything(mdp)
     batch = learner.view(state.target, transitions)
@@ -66,10 +66,10 @@ def learn(mdp, agent, changes, *, optimizer=None, steps=1):
 
         state, _ = jax.lax.scan(step, state, length=steps)
         state = state._replace(target=state.online)
-        return state, state.target.output.weight
+        return state, state.target.output.weight.T
 
     _, tables = jax.jit(lambda s: jax.lax.scan(iteration, s, length=ITERATIONS))(state)
-    return np.concatenate([state.online.output.weight[None], tables]), config
+    return np.concatenate([state.online.output.weight.T[None], tables]), config
 
 
 def theory(mdp, scheme, q_0):

@@ -24,7 +24,10 @@ _MANY = 200  # inputs to one output: MinAtar's convolution has at most 90, Atari
 
 
 class Dense(eqx.Module):
-    weight: Float[Array, "I O"]
+    """x W' + b. W is kept [outputs, inputs]: on a CPU its gradient is then the faster product,
+    by four where there are few outputs."""
+
+    weight: Float[Array, "O I"]
     bias: Float[Array, " O"] | None
 
     def __init__(
@@ -36,11 +39,11 @@ class Dense(eqx.Module):
         key: PRNGKeyArray,
         bias: bool = True,
     ):
-        self.weight = INITIALISERS[initialiser](key, (inputs, outputs))
+        self.weight = INITIALISERS[initialiser](key, (inputs, outputs)).T
         self.bias = jnp.zeros(outputs) if bias else None
 
     def __call__(self, x: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
-        product = x @ self.weight
+        product = x @ self.weight.T
         return product if self.bias is None else product + self.bias
 
 

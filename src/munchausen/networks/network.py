@@ -100,7 +100,7 @@ class Network(eqx.Module):
         """Implicit quantiles: cos(π·i·fraction), i = 1.., embedded and multiplied into the
         features before the hidden layers (IQN, Dabney et al. 2018)."""
         assert self.embedding is not None
-        order = jnp.arange(1, self.embedding.weight.shape[0] + 1)
+        order = jnp.arange(1, self.embedding.weight.shape[1] + 1)
         cosines = jnp.cos(math.pi * order * fractions[:, None])
         gates = jax.nn.relu(self.embedding(cosines))
         return self._decode(self.features(view) * gates)
