@@ -13,7 +13,7 @@ import sys
 from compare_peers import HERE, last_json
 
 OURS = (
-    "-m munchausen bench adam-dqn --env atari/Breakout --json --seconds 15 --envs 8 "
+    "-m munchausen bench adam-dqn --env atari/Breakout --json --seconds 15 --envs 40 "
     "--capacity 20000 --warmup-steps 400 --epsilon-decay-steps 1"
 )
 

@@ -115,12 +115,18 @@ def learner_rate(settings: Settings, seconds: float) -> float:
             updates = 1
     try:
         fill = jax.jit(partial(_fill, actions=steps.spec.actions), donate_argnums=0)
-        held: list[Any] = [fill(loop.snapshot(loop.init()).lane), 0]
-        function = partial(steps.learn, updates=updates)
-        learn = jax.jit(over_lanes(function, len(settings.lanes)), donate_argnums=0)
+        state: Any = loop.init()
+        if isinstance(loop, HostLoop):
+            learn = loop.learning(updates)
+        else:
+            state = loop.snapshot(state)
+            function = partial(steps.learn, updates=updates)
+            learn = jax.jit(over_lanes(function, len(settings.lanes)), donate_argnums=0)
+        held: list[Any] = [fill(state.lane), 0]
+        del state
 
         def turn() -> int:
-            held[0], metrics = learn(held[0], jnp.int32(held[1]))
+            held[0], metrics = learn(held[0], np.int32(held[1]))
             held[1] += 1
             if held[1] % 8 == 0:
                 jax.block_until_ready(metrics)

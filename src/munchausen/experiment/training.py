@@ -156,7 +156,7 @@ class Training:
         """Goes on keeping records in a folder that `detach` let go of."""
         self.folder = folder
         self._records = RecordWriter(folder.path, records_bytes(folder.path))
-        ring = self.loop.snapshot(self.state).lane.ring
+        ring = self.loop.replay(self.state)
         if self._segmented(ring):
             written = named_blocks(list_checkpoints(folder.path)[-1])
             self._segments = SegmentWriter(folder.path, ring, written)
@@ -197,7 +197,7 @@ class Training:
             self.step += length
             if self._segments is not None:
                 passed = self.step // settings.config.envs
-                self._segments.follow(self.loop.snapshot(self.state).lane.ring, passed)
+                self._segments.follow(self.loop.replay(self.state), passed)
             # While the device runs this chunk, look at the one before it.
             if pending:
                 pending()

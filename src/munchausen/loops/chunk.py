@@ -5,6 +5,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from munchausen.replay import Ring
+
 
 class Episodes(NamedTuple):
     """The episodes that ended, in the order of their last steps."""
@@ -36,6 +38,10 @@ class Loop(Protocol):
 
     def snapshot(self, state: Any) -> Any:
         """What a checkpoint keeps: the same tree, lanes first, on any kind of device."""
+        ...
+
+    def replay(self, state: Any) -> Ring:
+        """The replay of all lanes, lanes first."""
         ...
 
     def restore(self, snapshot: Any) -> Any:

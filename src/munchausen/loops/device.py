@@ -29,7 +29,7 @@ from munchausen.loops.lane import (
     stack_regularisers,
     tick_keys,
 )
-from munchausen.replay import Outcome
+from munchausen.replay import Outcome, Ring
 
 
 class DeviceLane(NamedTuple):
@@ -83,6 +83,9 @@ class DeviceLoop:
         if len(state) == 1:
             return state[0]
         return jax.tree.map(lambda *x: jnp.concatenate(x), *state)
+
+    def replay(self, state: State) -> Ring:
+        return self.snapshot(state).lane.ring
 
     def restore(self, snapshot: DeviceLane) -> State:
         if self.width == len(self.lanes):

@@ -17,15 +17,17 @@ from munchausen.loops.chunk import Chunk, Episodes, empty_metrics
 from munchausen.loops.lane import (
     Lane,
     LaneSpec,
+    add_axis,
+    drop_axis,
     make_steps,
     over_lanes,
     stack_regularisers,
 )
-from munchausen.replay import Outcome
+from munchausen.replay import Outcome, Ring
 
 
 class HostState(NamedTuple):
-    lane: Lane
+    lane: Lane  # all lanes, along the first axis; but the learner of a single one has none
     episode_return: np.ndarray  # [lanes, envs]
     episode_length: np.ndarray
 
@@ -74,10 +76,21 @@ class HostLoop:
             keys, stack_regularisers(self.lanes), self._reset(start=0)
         )
         shape = (len(self.lanes), self.config.envs)
-        return HostState(lane, np.zeros(shape, np.float32), np.zeros(shape, np.int32))
+        state = HostState(lane, np.zeros(shape, np.float32), np.zeros(shape, np.int32))
+        return self._with_learner(state, drop_axis)
 
     def snapshot(self, state: HostState) -> HostState:
-        return state
+        return self._with_learner(state, add_axis)
+
+    def replay(self, state: HostState) -> Ring:
+        return state.lane.ring
+
+    def _with_learner(self, state: HostState, axis: Callable[[Any], Any]) -> HostState:
+        """A single learner is kept without an axis of lanes: XLA cannot update `[1, n]` in place
+        by what it computes as `[n]`, and on a CPU half of an update's time went into that."""
+        if len(self.lanes) > 1:
+            return state
+        return state._replace(lane=state.lane._replace(learner=axis(state.lane.learner)))
 
     def restore(self, snapshot: HostState) -> HostState:
         """Emulators cannot be restored: their running episodes are cut here. The last stored
@@ -85,7 +98,12 @@ class HostLoop:
         frames = self._reset(start=int(jnp.max(snapshot.lane.ring.head)))
         lane = jax.jit(jax.vmap(self.steps.begin_again), donate_argnums=0)(snapshot.lane, frames)
         zeros = np.zeros(snapshot.episode_return.shape, np.float32)
-        return HostState(lane, zeros, zeros.astype(np.int32))
+        state = HostState(lane, zeros, zeros.astype(np.int32))
+        return self._with_learner(state, drop_axis)
+
+    def learning(self, updates: int) -> Callable[[Lane, Any], Any]:
+        """The program of so many gradient steps: a lane (used up) and the step it is at."""
+        return self._program("learn", updates)
 
     def close(self) -> None:
         self._launcher.shutdown()
@@ -136,7 +154,7 @@ class HostLoop:
         updates = passed(self.config.update_period_steps)
         at_once = min(updates, 1) if jax.default_backend() == "cpu" else updates
         for i in range(updates // max(1, at_once)):
-            lane, metrics = self._program("learn", at_once)(lane, np.int32(t - self.batch + i))
+            lane, metrics = self.learning(at_once)(lane, np.int32(t - self.batch + i))
             metrics.copy_to_host_async()
             learned.append(metrics)
         if passed(self.config.target_period_steps):
@@ -182,7 +200,7 @@ class HostLoop:
 
         if what == "act":
             act = partial(steps.act, first=static[0] * count, count=count)
-            return jax.jit(over_lanes(act, width))
+            return jax.jit(_over_lanes(act, width))
 
         def learn(lane: Lane, t: Any) -> Any:
             lane, metrics = steps.learn(lane, t, updates=static[0])
@@ -193,7 +211,7 @@ class HostLoop:
             function = learn
         elif what == "copy":
             function = steps.copy_target
-        return jax.jit(over_lanes(function, width), donate_argnums=0)
+        return jax.jit(_over_lanes(function, width), donate_argnums=0)
 
     def _count(
         self,
@@ -246,6 +264,30 @@ class HostLoop:
 
     def _by_lane(self, x: np.ndarray) -> np.ndarray:
         return x.reshape(len(self.lanes), self.batch, *x.shape[1:])
+
+
+def _over_lanes(function: Callable[..., Any], width: int) -> Callable[..., Any]:
+    """As `over_lanes`, for a function of a lane and more, where a single lane's learner has no
+    axis of lanes."""
+    if width > 1:
+        return over_lanes(function, width)
+
+    def without_axis(lane: Lane) -> Lane:
+        return drop_axis(lane._replace(learner=None))._replace(learner=lane.learner)
+
+    def with_axis(result: Any) -> Any:
+        if isinstance(result, Lane):
+            return add_axis(result._replace(learner=None))._replace(learner=result.learner)
+        return add_axis(result)
+
+    def mapped(lane: Lane, *arguments: Any) -> Any:
+        *own, shared = arguments
+        result = function(without_axis(lane), *drop_axis(own), shared)
+        # A lane, or a lane and more, or actions.
+        several = isinstance(result, tuple) and not isinstance(result, Lane)
+        return tuple(with_axis(part) for part in result) if several else with_axis(result)
+
+    return mapped
 
 
 def _halves(config: AgentConfig) -> bool:
