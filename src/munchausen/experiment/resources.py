@@ -58,7 +58,8 @@ def cpu_seconds(settings: Settings) -> float:
     config, spec = settings.config, envs.spec_of(settings.listing)
     steps = make_steps(config, spec, munchausen=config.alpha != 0)
 
-    def update(state: Any, batch: Any, regulariser: Any, key: Any) -> Any:
+    def update(state: Any, transitions: Transitions, regulariser: Any, key: Any) -> Any:
+        batch = steps.learner.view(state.target, transitions)
         targets = steps.learner.targets(state.target, regulariser, batch, key)
         return steps.learner.step(state, batch, targets, None, key)
 
