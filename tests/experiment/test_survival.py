@@ -15,6 +15,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 from safetensors.numpy import load_file, save_file
 
 from munchausen import cli
@@ -87,13 +88,18 @@ class TestFullDisk:
     @pytest.fixture
     @staticmethod
     def limit():
+        """No program is kept meanwhile: half of one would be found by the tests that follow."""
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        jax.config.update("jax_enable_compilation_cache", False)
+        compilation_cache.reset_cache()
 
         def set_limit(size: int) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
 
         yield set_limit
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        jax.config.update("jax_enable_compilation_cache", True)
+        compilation_cache.reset_cache()
 
     def test_during_a_checkpoint(self, run, limit):
         """Records still fit, the checkpoint does not."""
