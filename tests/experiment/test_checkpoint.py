@@ -265,6 +265,15 @@ class TestWriting:
         assert names == ["step-000000000900", "step-000000012000"]
         assert sorted(p.name for p in (tmp_path / CHECKPOINTS).iterdir()) == names
 
+    def test_the_newest_is_the_furthest_whatever_the_clock_said(self, two):
+        """The file system's times went back between the two."""
+        old, new = list_checkpoints(two)
+        os.utime(old, (2_000_000_000, 2_000_000_000))
+        os.utime(new, (1_000_000_000, 1_000_000_000))
+        assert read_latest(two, make_state()).counters == {"step": 2}
+        write_checkpoint(two, 3, make_state(3), {"step": 3})
+        assert [p.name for p in list_checkpoints(two)] == ["step-000000000002", "step-000000000003"]
+
     def test_a_step_written_again_is_replaced(self, two):
         write_checkpoint(two, 2, make_state(7), {"step": 2})
         assert bits(read_latest(two, make_state()).state) == bits(make_state(7))

@@ -2,11 +2,14 @@
 when altered, and a full disk loses nothing. Small rings are made large here."""
 
 import errno
+import hashlib
 import json
+import threading
 
 import jax
 import numpy as np
 import pytest
+import zstandard
 
 from munchausen.errors import StorageError, UserError
 from munchausen.experiment import checkpoint as checkpoints
@@ -173,6 +176,47 @@ def test_a_full_disk_stops_cleanly_and_the_checkpoint_before_stays(tmp_path, mon
     assert training.step == step + 400
     steps = [row["step"] for row in read_records(tmp_path / "run")]
     assert steps == sorted(set(steps))
+
+
+def test_after_a_failure_nothing_more_is_written(tmp_path):
+    """What failed is a gap; a checkpoint written after it would name blocks that are not there."""
+    training = Training(settings_for(400))
+    shapes = jax.eval_shape(lambda: training.loop.snapshot(training.loop.init()))
+    training.close()
+    writer = segments.SegmentWriter(tmp_path, shapes.lane.ring, [])
+    queued, written = threading.Event(), []
+
+    def full():
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for job in (queued.wait, full, lambda: written.append("later")):
+        writer.submit(job)
+    queued.set()
+    with pytest.raises(OSError, match="No space left"):
+        writer.wait()
+    writer.close()
+    assert written == []
+
+
+def test_a_block_larger_than_this_replay_has_is_refused(tmp_path):
+    """Its hash is right; it would be unfolded to as much memory as it says."""
+    train(tmp_path / "run", 400)
+    newest, before = newest_and_before(tmp_path / "run")
+    tail = next(newest.glob("tail-*"))
+    block = zstandard.ZstdCompressor().compress(bytes(2**20))
+    tail.write_bytes(block)
+    manifest = json.loads((newest / "manifest.json").read_text())
+    first = int(tail.stem.removeprefix("tail-"))
+    digest = hashlib.sha256(block).hexdigest()
+    manifest["replay"]["tail"] = [
+        [f, digest if f == first else h] for f, h in manifest["replay"]["tail"]
+    ]
+    del manifest["sha256"]
+    manifest["sha256"] = checkpoints._manifest_hash(manifest)
+    (newest / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.warns(UserWarning, match=f"{tail.name} is larger than a block of this replay"):
+        saved = read(tmp_path / "run")
+    assert saved.counters["step"] == int(before.name.removeprefix("step-"))
 
 
 def test_a_hostile_manifest_cannot_name_a_path(tmp_path):

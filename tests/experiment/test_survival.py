@@ -19,18 +19,20 @@ from jax.experimental.compilation_cache import compilation_cache
 from safetensors.numpy import load_file, save_file
 
 from munchausen import cli
-from munchausen.errors import StorageError, UserError
+from munchausen.errors import StorageError, TrainingDiverged, UserError
 from munchausen.experiment import checkpoint, folder, segments
-from munchausen.experiment.accounting import LaneAccount
+from munchausen.experiment.accounting import LaneAccount, check_finite
 from munchausen.experiment.checkpoint import (
     DamagedCheckpoint,
     list_checkpoints,
     read_arrays,
     read_latest,
 )
+from munchausen.experiment.policy import load_run
 from munchausen.experiment.records import RECORDS, RecordWriter, read_records
 from munchausen.experiment.settings import make_settings
 from munchausen.experiment.training import Training, make_loop
+from munchausen.loops.chunk import Chunk
 
 ITERATION_STEPS = 400
 
@@ -273,6 +275,30 @@ class TestCrafted:
         with pytest.raises(DamagedCheckpoint):
             checkpoint._read_blocks(place, manifest, 2**20)
         assert [p.name for p in tmp_path.rglob("*")] == [place.name]
+
+
+def test_a_damaged_checkpoint_is_not_played(run):
+    """One flipped bit: whoever plays the run plays the checkpoint before it, and is told."""
+    newest = list_checkpoints(run)[-1]
+    data = bytearray((newest / checkpoint.STATE).read_bytes())
+    data[-1] ^= 1
+    (newest / checkpoint.STATE).write_bytes(data)
+    with pytest.warns(UserWarning, match=rf"{newest.name}.*altered; trying the one before it"):
+        assert load_run(run).step == 400
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf], ids=str)
+@pytest.mark.parametrize(("field", "said"), [("loss", "loss"), ("q", "Q-value")])
+def test_the_first_bad_number_is_named_with_its_step(field, said, value):
+    """Values can overflow while the loss, which clips errors, is still finite."""
+    settings = small(800)
+    numbers = {name: np.ones((1, 5), np.float32) for name in ("loss", "q", "action_gap", "entropy")}
+    numbers[field][0, 2:] = value
+    step = 800 - 2 * settings.config.update_period_steps
+    with pytest.raises(
+        TrainingDiverged, match=f"m-dqn seed 0: the {said} is {value} at step {step};"
+    ):
+        check_finite(Chunk(episodes=[], **numbers), settings, 800)
 
 
 def test_the_clock_jumps_backwards(tmp_path, monkeypatch):

@@ -46,6 +46,9 @@ beat(1)
 match behaviour:
     case "hang":
         time.sleep(60)
+    case "hangs-with-a-child":
+        os.fork()  # which holds the lock too
+        time.sleep(60)
     case "crash":
         raise RuntimeError("the emulator \x1b[31mbroke [bold]down[/bold]")
     case "die":

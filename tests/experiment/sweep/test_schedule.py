@@ -1,5 +1,6 @@
 """Every job ends exactly once, whatever becomes of its processes."""
 
+import itertools
 import json
 import os
 import signal
@@ -7,12 +8,14 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from munchausen.errors import UserError
 from munchausen.experiment.records import CONFIG, RECORDS, is_live
 from munchausen.experiment.sweep import attempt as attempts
+from munchausen.experiment.sweep import heartbeat
 from munchausen.experiment.sweep.attempt import Attempt, Outcome
 from munchausen.experiment.sweep.folder import (
     ATTEMPTS,
@@ -26,7 +29,7 @@ from munchausen.experiment.sweep.grid import grid_from
 from munchausen.experiment.sweep.local import LocalBackend
 from munchausen.experiment.sweep.schedule import Schedule
 from munchausen.experiment.sweep.status import count, read_states, run_statuses, seconds_left
-from munchausen.experiment.training import Interrupted
+from munchausen.experiment.training import Interrupted, Progress
 
 FAKE = Path(__file__).with_name("fake_training.py")
 GRID = {"agents": "dqn", "envs": "minatar/breakout", "steps": 1000}
@@ -97,6 +100,14 @@ def test_a_run_that_hangs_is_killed_and_named(tmp_path, behave):
     assert [found[i][0] for i in range(3)] == ["done", "failed", "done"]
     assert found[1][1] == "hung: no progress for 0.5 s at step 1; killed"
     assert not is_live(tmp_path / "minatar-breakout_dqn_seed1")
+
+
+def test_what_a_run_that_hangs_has_started_goes_with_it(tmp_path, behave):
+    """Left alone it would hold the run's lock, and nobody could go on with it."""
+    behave[0] = "hangs-with-a-child"
+    found = outcome_of(sweep(tmp_path, 1, stall_seconds=0.5, retries=0))
+    assert found[0][0] == "failed"
+    wait_for(lambda: not is_live(tmp_path / "minatar-breakout_dqn_seed0"), seconds=10)
 
 
 def test_a_worker_that_is_killed_is_started_again(tmp_path, behave):
@@ -208,8 +219,48 @@ def test_a_run_in_use_is_waited_for(tmp_path, behave):
     assert starts(root, 0) == 2
 
 
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + 60
+def test_a_clock_that_jumps_changes_nothing(tmp_path, behave, monkeypatch):
+    """Forward, a run does not look stuck; backward, one that is stuck is still found."""
+    behave[0] = "hang"
+    folder, grid = open_sweep(tmp_path, grid_from(GRID, "test"), 1)
+    folder.close()
+    [job] = current_jobs(tmp_path, grid, 1)
+    hours = itertools.count()
+    monkeypatch.setattr(time, "time", lambda: 3600.0 * next(hours))
+    attempt = Attempt(job, tmp_path, 30.0, {})
+    outcomes = []
+    try:
+        wait_for(
+            lambda: outcomes.append(attempt.poll()) or outcomes[-1] or is_live(tmp_path / job.name)
+        )
+        outcomes += [attempt.poll() for _ in range(5)]
+    finally:
+        attempt.kill()
+    assert set(outcomes) == {None}
+    monkeypatch.setattr(time, "time", lambda: -3600.0 * next(hours))
+    attempt = Attempt(job, tmp_path, 0.2, {})
+    try:
+        wait_for(lambda: outcomes.append(attempt.poll()) or outcomes[-1], seconds=20)
+    finally:
+        attempt.kill()
+    assert "hung: no progress for 0.2 s" in outcomes[-1].error
+
+
+def test_heartbeats_go_on_when_the_clock_goes_back(tmp_path, monkeypatch):
+    """Without them the sweep would take the run for one that hangs."""
+    seconds = itertools.count()
+    clocks = SimpleNamespace(
+        monotonic=lambda: float(next(seconds)), time=lambda: -3600.0 * next(seconds)
+    )
+    monkeypatch.setattr(heartbeat, "time", clocks)
+    watch = heartbeat.write_heartbeats(tmp_path)
+    for step in (1, 2, 3):
+        watch(Progress(step, 10, [None], 1.0, compiling=False))
+        assert heartbeat.read_heartbeat(tmp_path).step == step
+
+
+def wait_for(condition, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
         threading.Event().wait(0.01)
