@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 
+from munchausen.experiment.records import CONFIG, MACHINE
 from munchausen.metrics.reading import read_table
 from munchausen.metrics.reference import atari_scores
 from munchausen.metrics.runs import Run, Table
@@ -39,6 +40,22 @@ def test_nothing_hostile_becomes_markup(tmp_path):
     assert page.count("</script>") == 2  # the data's and the script's own
     assert "<title>A &lt;/script&gt;&lt;img src=x onerror=alert(1)&gt; $title</title>" in page
     assert payload(page)["agents"][-1].startswith(HOSTILE)
+
+
+def test_games_fields_machines_and_files_are_text_too(tmp_path):
+    name = '"><img src=x onerror=alert(1)>'
+    for agent in ("dqn", name):
+        write_run(tmp_path / f"known {agent[:3]}", [[1, 2], [2, 3]], agent=agent)
+        run = write_run(tmp_path / agent[:3], [[1, 2], [2, 3]], agent=agent, env=f"gym/{name}")
+        config = json.loads((run / CONFIG).read_text())
+        config["config"][name] = 1
+        (run / CONFIG).write_text(json.dumps(config))
+        (run / MACHINE).write_text(json.dumps({"device": name}) + "\n")
+        (run / f"{name}.gif").write_bytes(b"\0")
+    page = page_of(tmp_path, baselines=[name])
+    assert page.count("<img") == 2  # the animations
+    assert "onerror=alert(1)>" not in page
+    assert page.count("onerror=alert(1)&gt;") > 10
 
 
 def test_the_policy_lets_only_the_pages_own_script_run(tmp_path):

@@ -101,6 +101,17 @@ def test_a_hostile_name_cannot_leave_its_quotes(tmp_path):
     assert "'x; rm -rf ~'" in reproduce(read_table([tmp_path]).runs[0])
 
 
+def test_a_hostile_name_is_text_in_markdown(tmp_path):
+    """It neither ends its cell nor its line, nor becomes a link, emphasis or HTML."""
+    name = "a|b\n# c <img src=x> [d](e) *f* `g` &lt;"
+    write_run(tmp_path / "r", [[1, 2], [2, 3]], agent=name)
+    write_run(tmp_path / "s", [[1, 2], [2, 3]], agent="dqn")
+    text = tables.markdown(gather(read_table([tmp_path]), resamples=20))
+    assert "a\\|b # c &lt;img src=x> \\[d\\](e) \\*f\\* \\`g\\` &amp;lt;" in text
+    assert "<img" not in text
+    assert "\n# c" not in text
+
+
 def test_settings_are_grouped(results):
     agents = [c.agent for c in results.configurations]
     assert agents == ["adam-dqn", "al", "dqn", "m-dqn", "m-iqn"]
