@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
 
 from munchausen import Agent
 from munchausen.errors import UserError
-from munchausen.experiment import folder
+from munchausen.experiment import folder, policy
 from munchausen.experiment.checkpoint import list_checkpoints
 from munchausen.experiment.records import read_records
 
@@ -265,6 +266,15 @@ class TestDamage:
         path = saved.with_name("altered.safetensors")
         path.write_bytes(data)
         return path
+
+    @pytest.mark.parametrize("about", ["{}", "[", "[]", '{"settings": {}, "lane": 0, "step": 1}'])
+    def test_crafted_settings_with_a_right_hash(self, saved, about):
+        arrays = load_file(saved)
+        header = {"munchausen": about, "sha256": policy._hash(arrays, about)}
+        path = saved.with_name("crafted.safetensors")
+        save_file(arrays, path, metadata=header)
+        with pytest.raises(UserError, match="no saved agent"):
+            Agent.load(path)
 
     @given(data=st.data())
     @settings(deadline=None, max_examples=100)

@@ -6,6 +6,7 @@ import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 
+import numpy as np
 import pytest
 
 from munchausen import cli
@@ -33,6 +34,17 @@ def test_a_page_and_a_summary(tmp_path):
     assert "dqn-normalised scores, 2 games" in out
     assert "m-dqn" in out
     assert "<title>Mine</title>" in (tmp_path / "r.html").read_text()
+
+
+def test_a_terminal_obeys_no_name(tmp_path):
+    write_study(tmp_path / "runs")
+    for game in ("breakout", "asterix"):
+        folder, agent = tmp_path / "runs" / game, "\x1b[2J\x1b]0;mine\x07"
+        write_run(folder, np.ones((3, 10)), agent=agent, env=f"minatar/{game}")
+    code, out, err = report(tmp_path / "runs", "--out", tmp_path / "r.html")
+    assert code == 0
+    assert "]0;mine" in out
+    assert not set("\x1b\x07") & set(out + err)
 
 
 def test_report_html_is_the_default(tmp_path, monkeypatch):

@@ -20,10 +20,16 @@ def whole(name: str, value: str | None, low: int) -> int | None:
 
 
 def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
-    cells = [list(columns)] + [["" if r[c] is None else str(r[c]) for c in columns] for r in rows]
+    cells = [list(columns)]
+    cells += [["" if r[c] is None else printable(str(r[c])) for c in columns] for r in rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
     for line in cells:
         print("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip())
+
+
+def printable(text: str) -> str:
+    """Without what a terminal would obey: names and messages may come from anywhere."""
+    return "".join(c if c.isprintable() else "�" for c in text)
 
 
 def program() -> str:

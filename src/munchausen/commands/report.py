@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from munchausen.commands.console import speaker, table, whole
+from munchausen.commands.console import printable, speaker, table, whole
 from munchausen.errors import UserError, unknown
 from munchausen.figures.everything import save_figures
 from munchausen.metrics.alignment import LAST_ITERATIONS
@@ -88,12 +88,12 @@ def _say(results: Results, written: list[str], quiet: bool) -> None:
     if not quiet:
         for comparison in results.comparisons:
             grid = tables.summary(comparison, highest=False)
-            say(grid.title)
+            say(printable(grid.title))
             rows = [dict(zip(grid.columns, (c.text for c in r), strict=True)) for r in grid.rows]
             table(rows, tuple(grid.columns))
             say("")
     for note in results.notes[:8]:
-        print(f"note: {note}", file=sys.stderr)
+        print(f"note: {printable(note)}", file=sys.stderr)
     if len(results.notes) > 8:
         print(f"note: and {len(results.notes) - 8} more in the report", file=sys.stderr)
     for path in written[:1]:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from munchausen.agent.config import FIELDS, parse_value
-from munchausen.commands.console import program, speaker, table, whole
+from munchausen.commands.console import printable, program, speaker, table, whole
 from munchausen.commands.sweep_plan import show_plan
 from munchausen.commands.sweep_table import (
-    printable,
     run_name,
     show_sweep,
     summary,

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from munchausen.commands.console import printable
 from munchausen.experiment.sweep.plan import Job
 from munchausen.experiment.sweep.status import (
     JobState,
@@ -119,10 +120,6 @@ def table_row(row: RunStatus) -> dict[str, str]:
 
 def run_name(row: RunStatus) -> str:
     return printable(f"{row.label} on {row.env} seed {row.seed}")
-
-
-def printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "�" for c in text)
 
 
 def _is_over(row: RunStatus) -> bool:

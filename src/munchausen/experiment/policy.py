@@ -92,10 +92,15 @@ def load_policy(path: Path) -> Policy:
         raise UserError(f"{path} is no saved agent; make one with Agent.save")
     if header.get("sha256") != _hash(arrays, header["munchausen"]):
         raise UserError(f"{path} was altered or damaged; save the agent again")
-    about = json.loads(header["munchausen"])
-    settings = Settings.from_json(about["settings"])
-    network = unflatten(arrays, network_template(settings), path)
-    return Policy(settings, about["lane"], network, about["step"])
+    try:
+        about = json.loads(header["munchausen"])
+        settings = Settings.from_json(about["settings"])
+        lane, step = int(about["lane"]), int(about["step"])
+        settings.lanes[lane]
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
+        # Its hash is right, so it was made by somebody, not damaged.
+        raise UserError(f"{path} is no saved agent: its settings cannot be read") from error
+    return Policy(settings, lane, unflatten(arrays, network_template(settings), path), step)
 
 
 def _hash(arrays: dict[str, np.ndarray], about: str) -> str:
