@@ -20,7 +20,7 @@ from munchausen.experiment.accounting import LaneAccount
 from munchausen.experiment.checkpoint import list_checkpoints
 from munchausen.experiment.records import RECORDS, TIMING, read_records
 from munchausen.experiment.settings import make_settings
-from munchausen.experiment.training import Interrupted, Training
+from munchausen.experiment.training import Interrupted, Training, pause_after
 
 # Short iterations, each with a checkpoint: much of the time goes into writing them, so a kill at
 # a random moment often lands there.
@@ -330,3 +330,9 @@ def test_gymnasium_goes_on(tmp_path):
     assert online
     assert all(np.isfinite(now[name]).all() for name in online)
     assert any(not np.array_equal(now[name], before[name]) for name in online)
+
+
+def test_writing_checkpoints_takes_at_most_a_twentieth_of_the_time():
+    assert pause_after(0.1, least=30.0) == 30.0
+    assert pause_after(10.0, least=30.0) == 200.0
+    assert pause_after(10.0, least=0.0) == 0.0

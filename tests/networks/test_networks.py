@@ -98,6 +98,21 @@ def test_implicit_embedding_is_before_the_hidden_layer():
     assert z.shape == (5, 4)
 
 
+def test_implicit_quantiles_have_the_same_gradients_on_accelerators(monkeypatch):
+    network = build("minatar", (10, 10, 4), cosines=8)
+    views = jax.random.uniform(jax.random.key(1), (3, 10, 10, 4))
+    fractions = jax.random.uniform(jax.random.key(2), (3, 5))
+
+    def total(network):
+        return jnp.sum(jnp.sin(jax.vmap(network.at_fractions)(views, fractions)))
+
+    expected = jax.grad(total)(network)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    actual = jax.grad(total)(network)
+    for ours, theirs in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
 def test_observations_are_scaled():
     x = jax.random.uniform(jax.random.key(1), (6,))
     scaled = make_network(

@@ -64,7 +64,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="after each iteration evaluate for so many steps (the paper's phase: 125_000)",
     )
     parser.add_argument(
-        "--checkpoint-seconds", help="least time between checkpoints (default 30; 120 on Atari)"
+        "--checkpoint-seconds",
+        help="least time between checkpoints (default 30; 120 on Atari; longer where writing one "
+        "takes more than a twentieth of it)",
     )
     parser.add_argument(
         "--track", metavar="TRACKER", help="records also go to tensorboard, wandb or trackio"

@@ -187,6 +187,7 @@ class Training:
         chunk = chunk_steps(settings)
         begun, before = time.monotonic(), self.seconds
         iteration_begun, checkpointed = begun, begun
+        pause = settings.checkpoint_seconds
         speed = _Speed()
         pending: Callable[[], None] | None = None
         watch(self._progress(0.0, compiling=True))
@@ -211,7 +212,7 @@ class Training:
             watch(self._progress(speed.at(self.step, now) * len(settings.lanes)))
             stop = self._signal  # looked at once: it may arrive at any line
             done = self.step >= settings.steps
-            save = now - checkpointed >= settings.checkpoint_seconds or done or stop is not None
+            save = now - checkpointed >= pause or done or stop is not None
             if save and pending:
                 pending()
                 pending = None
@@ -219,8 +220,10 @@ class Training:
                 self._end_iteration(now - iteration_begun)
                 iteration_begun = now
             if save:
+                writing = time.monotonic()
                 self.checkpoint()
                 checkpointed = time.monotonic()
+                pause = pause_after(checkpointed - writing, settings.checkpoint_seconds)
             if stop is not None and not done:
                 raise Interrupted(stop, f"at step {self.step:,}")
 
@@ -336,6 +339,12 @@ class Training:
                 signal.signal(number, handler)
 
         return restore
+
+
+def pause_after(took: float, least: float) -> float:
+    """Seconds until the next checkpoint. At most a twentieth of the time goes into writing them,
+    also where many seeds side by side have gigabytes of replay; there is no pause at `least` 0."""
+    return max(least, 20 * took) if least else 0.0
 
 
 class _Speed:

@@ -179,6 +179,9 @@ class Steps(NamedTuple):
             lambda x: x.reshape(updates, config.batch_size, *x.shape[1:]),
             self._gather(lane.ring, row, env),
         )
+        if self.targets_at_once:
+            # Or XLA looks up a frame in the replay again for each patch of it.
+            transitions = jax.lax.optimization_barrier(transitions)
         keys = jax.random.split(update_key, (updates, 2))
         view = partial(self.learner.view, lane.learner.target)
 

@@ -143,12 +143,16 @@ class Convolution(eqx.Module):
                 beside = jnp.concatenate(rows, axis=-1)
             else:
                 beside = jnp.concatenate([shift(x, i, j) for i, j in offsets], axis=-1)
-            return _add_bias(beside @ weight.reshape(-1, outputs), self.bias)
+            return self._add_bias(beside @ weight.reshape(-1, outputs))
         together = x @ weight.transpose(2, 0, 1, 3).reshape(weight.shape[2], -1)
         # Split and not sliced: the gradient of a split is one concatenation.
         parts = jnp.split(together, len(offsets), axis=-1)
         shifted = [shift(part, i, j) for part, (i, j) in zip(parts, offsets, strict=True)]
-        return _add_bias(sum(shifted[1:], start=shifted[0]), self.bias)
+        return self._add_bias(sum(shifted[1:], start=shifted[0]))
+
+    def _add_bias(self, x: Float[Array, "h w O"]) -> Float[Array, "h w O"]:
+        large = x.shape[0] * x.shape[1] > 100
+        return add_in_two(x, self.bias) if large else x + self.bias
 
     def _fit(self, size: int) -> "_Fit":
         kernel, stride = self.weight.shape[0], self.stride
@@ -169,11 +173,10 @@ class _Fit(NamedTuple):
     pad: tuple[int, int]
 
 
-def _add_bias(x: Float[Array, "h w O"], bias: Float[Array, " O"]) -> Float[Array, "h w O"]:
-    """On an accelerator the gradient of a large image's bias is summed in two steps: in one,
-    XLA gives a long and narrow sum to few threads."""
-    large = x.shape[0] * x.shape[1] > 100
-    return _add_in_two(x, bias) if large and jax.default_backend() != "cpu" else x + bias
+def add_in_two(x: Float[Array, "n *B O"], bias: Float[Array, " O"]) -> Float[Array, "n *B O"]:
+    """x + bias. On an accelerator its gradient is summed over the first axis and then over the
+    rest: in one step, XLA gives a long and narrow sum to few threads."""
+    return x + bias if jax.default_backend() == "cpu" else _add_in_two(x, bias)
 
 
 @jax.custom_vjp
@@ -181,14 +184,14 @@ def _add_in_two(x: Array, bias: Array) -> Array:
     return x + bias
 
 
-def _add_in_two_forward(x: Array, bias: Array) -> tuple[Array, None]:
+def _add_forward(x: Array, bias: Array) -> tuple[Array, None]:
     return x + bias, None
 
 
-def _add_in_two_backward(_: None, gradient: Array) -> tuple[Array, Array]:
+def _add_backward(_: None, gradient: Array) -> tuple[Array, Array]:
     # Without the barrier XLA makes one sum of the two again.
-    columns = jax.lax.optimization_barrier(jnp.sum(gradient, axis=0))
-    return gradient, jnp.sum(columns, axis=0)
+    first = jax.lax.optimization_barrier(jnp.sum(gradient, axis=0))
+    return gradient, jnp.sum(first, axis=tuple(range(first.ndim - 1)))
 
 
-_add_in_two.defvjp(_add_in_two_forward, _add_in_two_backward)
+_add_in_two.defvjp(_add_forward, _add_backward)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from munchausen.errors import UserError
-from munchausen.networks.layers import Convolution, Dense, InitialiserName, Padding
+from munchausen.networks.layers import Convolution, Dense, InitialiserName, Padding, add_in_two
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,13 @@ class Network(eqx.Module):
     ) -> Float[Array, "N O"]:
         """Implicit quantiles: cos(π·i·fraction), i = 1.., embedded and multiplied into the
         features before the hidden layers (IQN, Dabney et al. 2018)."""
-        assert self.embedding is not None
-        order = jnp.arange(1, self.embedding.weight.shape[1] + 1)
-        cosines = jnp.cos(math.pi * order * fractions[:, None])
-        gates = jax.nn.relu(self.embedding(cosines))
+        embedding = self.embedding
+        assert embedding is not None
+        assert embedding.bias is not None
+        order = jnp.arange(1, embedding.weight.shape[1] + 1)
+        # Behind the barrier they are made once, not again within each product that takes them.
+        cosines = jax.lax.optimization_barrier(jnp.cos(math.pi * order * fractions[:, None]))
+        gates = jax.nn.relu(add_in_two(cosines @ embedding.weight.T, embedding.bias))
         return self._decode(self.features(view) * gates)
 
     def _decode(self, x: Float[Array, "*N F"]) -> Float[Array, "*N O"]:
