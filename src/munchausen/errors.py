@@ -1,7 +1,9 @@
 """Mistakes of a user: one or two lines with a suggestion, exit code 2, never a traceback."""
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -9,7 +11,20 @@ class UserError(Exception):
 
 
 class StorageError(Exception):
-    """Something could not be written: a full disk, a lost mount."""
+    """Something could not be written: a full disk, a lost mount. Exits with 1."""
+
+
+@contextlib.contextmanager
+def writing(place: Path | str) -> Iterator[None]:
+    """Around what writes to a run's folder, and nothing else: an `OSError` of somebody's
+    environment is not a full disk."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"cannot write to {place}: {error.strerror or error}; what was written before is "
+            "whole: make room and go on with --resume"
+        ) from error
 
 
 class TrainingDiverged(Exception):

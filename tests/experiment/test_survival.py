@@ -33,6 +33,7 @@ from munchausen.experiment.records import RECORDS, RecordWriter, read_records
 from munchausen.experiment.settings import make_settings
 from munchausen.experiment.training import Training, make_loop
 from munchausen.loops.chunk import Chunk
+from munchausen.loops.host import HostLoop
 
 ITERATION_STEPS = 400
 
@@ -150,6 +151,28 @@ class TestFullDisk:
         with pytest.raises(OSError, match="too large"):
             writer.append([{"step": 10**20}])
         writer.close()
+
+    @pytest.mark.parametrize("room", (10, 10_000))
+    def test_at_the_start_or_while_the_curve_is_drawn(self, run, limit, capsys, room):
+        """One line; the run is done, and asked again it draws the curve."""
+        limit(room)
+        code = cli.main(["train", "--resume", "--out", str(run)])
+        limit(resource.RLIM_INFINITY)
+        said = capsys.readouterr().err
+        assert code == 1
+        assert said.strip().splitlines()[-1].startswith(f"munchausen: cannot write to {run}: ")
+        assert "Traceback" not in said
+        assert cli.main(["train", "--resume", "--out", str(run)]) == 0
+        assert (run / "curve.png").stat().st_size > 1000
+
+
+def test_an_error_of_the_environment_is_not_a_full_disk(run, monkeypatch):
+    def lost(*_):
+        raise ConnectionResetError("the simulator is gone")
+
+    monkeypatch.setattr(HostLoop, "advance", lost)
+    with pytest.raises(ConnectionResetError, match="the simulator is gone"):
+        train(small(1600), run, resume=True)
 
 
 class TestAnotherRun:

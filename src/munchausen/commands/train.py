@@ -14,7 +14,7 @@ from munchausen.agent.config import parse_value
 from munchausen.commands import field_flags
 from munchausen.commands.console import program, speaker, whole
 from munchausen.envs import DEFAULT_ENVIRONMENT
-from munchausen.errors import TrainingDiverged, UserError
+from munchausen.errors import TrainingDiverged, UserError, writing
 from munchausen.experiment import folder as run_folder
 from munchausen.experiment import resources
 from munchausen.experiment.checkpoint import list_checkpoints
@@ -235,16 +235,16 @@ def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
             for lane, s in zip(settings.lanes, scores, strict=True)
         ],
     }
-    if training.folder is not None:
-        training.folder.write_result({"status": "finished", **result})
     references = {}
     if (score_of_random := random_score(settings.env)) is not None:
         references["random play"] = score_of_random
     if (reference := published(settings.env, agents[0])) is not None:
         references[reference.what] = reference.score
-    save_learning_curve(
-        rows, out / CURVE, title=f"{' and '.join(agents)} on {settings.env}", references=references
-    )
+    title = f"{' and '.join(agents)} on {settings.env}"
+    if training.folder is not None:
+        training.folder.write_result({"status": "finished", **result})
+    with writing(out):
+        save_learning_curve(rows, out / CURVE, title=title, references=references)
     say("")
     for name, (_, values) in curves(rows, "score_100").items():
         mean = seed_mean(values)

@@ -21,7 +21,7 @@ from typing import Any
 
 import jax
 
-from munchausen.errors import UserError
+from munchausen.errors import UserError, writing
 from munchausen.experiment.records import CONFIG, LOCK, MACHINE, RESULT
 from munchausen.experiment.settings import Settings, first_difference
 
@@ -41,12 +41,14 @@ class RunFolder:
     def note_start(self, settings: Settings) -> None:
         """A resumed run's settings (`steps` may have changed) and the machine it goes on with.
         What it came to before is no longer so."""
-        (self.path / RESULT).unlink(missing_ok=True)
-        write_json(self.path / CONFIG, settings.to_json())
-        _note_machine(self.path)
+        with writing(self.path):
+            (self.path / RESULT).unlink(missing_ok=True)
+            write_json(self.path / CONFIG, settings.to_json())
+            _note_machine(self.path)
 
     def write_result(self, result: dict[str, Any]) -> None:
-        write_json(self.path / RESULT, result)
+        with writing(self.path):
+            write_json(self.path / RESULT, result)
 
 
 def default_path(settings: Settings) -> Path:
@@ -111,9 +113,9 @@ def reopen(path: Path, asked: Settings) -> RunFolder:
 
 def write_json(path: Path, data: Any) -> None:
     """Whole or not at all."""
-    writing = path.with_name(path.name + _WRITING)
-    writing.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
-    os.replace(writing, path)
+    half = path.with_name(path.name + _WRITING)
+    half.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    os.replace(half, path)
 
 
 def lock_folder(path: Path, program: str = "munchausen train") -> Any:

@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from munchausen import envs
-from munchausen.errors import StorageError, TrainingDiverged, UserError
+from munchausen.errors import TrainingDiverged, UserError, writing
 from munchausen.experiment.accounting import LaneAccount, check_finite
 from munchausen.experiment.checkpoint import (
     DamagedCheckpoint,
@@ -141,13 +142,8 @@ class Training:
         try:
             self._run(watch)
             if self._segments is not None:
-                self._segments.wait()
-        except OSError as error:
-            place = self.folder.path if self.folder else "the run"
-            raise StorageError(
-                f"cannot write to {place}: {error.strerror or error}; what was written before is "
-                "whole: make room and go on with --resume"
-            ) from error
+                with self._writing():
+                    self._segments.wait()
         finally:
             if restore:
                 restore()
@@ -198,7 +194,8 @@ class Training:
             self.step += length
             if self._segments is not None:
                 passed = self.step // settings.config.envs
-                self._segments.follow(self.loop.replay(self.state), passed)
+                with self._writing():
+                    self._segments.follow(self.loop.replay(self.state), passed)
             # While the device runs this chunk, look at the one before it.
             if pending:
                 pending()
@@ -220,12 +217,16 @@ class Training:
                 self._end_iteration(now - iteration_begun)
                 iteration_begun = now
             if save:
-                writing = time.monotonic()
-                self.checkpoint()
+                begun_writing = time.monotonic()
+                with self._writing():
+                    self.checkpoint()
                 checkpointed = time.monotonic()
-                pause = pause_after(checkpointed - writing, settings.checkpoint_seconds)
+                pause = pause_after(checkpointed - begun_writing, settings.checkpoint_seconds)
             if stop is not None and not done:
                 raise Interrupted(stop, f"at step {self.step:,}")
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing(self.folder.path if self.folder else "the run")
 
     def _account(self, result: Callable[[], Any], step: int) -> None:
         chunk = result()
@@ -253,10 +254,11 @@ class Training:
             account.begin_iteration()
             rows.append(row)
         self.rows += rows
-        if self._records is not None:
-            self._records.append(rows)
-        if self._tracker is not None:
-            self._tracker.append(rows)
+        with self._writing():
+            if self._records is not None:
+                self._records.append(rows)
+            if self._tracker is not None:
+                self._tracker.append(rows)
 
     def _evaluate(self, lane: int, iteration: int) -> dict[str, Any]:
         """The columns of an evaluation phase, where one is asked for."""
