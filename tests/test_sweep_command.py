@@ -20,9 +20,9 @@ from munchausen import cli
 from munchausen.commands.sweep_table import render, summary, table_row
 from munchausen.experiment.checkpoint import list_checkpoints
 from munchausen.experiment.records import is_live, read_records
+from munchausen.experiment.stopping import Interrupted
 from munchausen.experiment.sweep.schedule import Schedule
 from munchausen.experiment.sweep.status import RunStatus
-from munchausen.experiment.training import Interrupted
 
 CARTPOLE = [
     *("--env-count", "4", "--capacity", "4000", "--warmup-steps", "400", "--batch-size", "16"),

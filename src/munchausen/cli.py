@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from munchausen.commands import COMMANDS
 from munchausen.errors import StorageError, TrainingDiverged, UserError, unknown
-from munchausen.experiment.training import Interrupted
+from munchausen.experiment.stopping import Interrupted
 
 
 class Parser(argparse.ArgumentParser):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
-from munchausen.experiment.training import Progress
+from munchausen.experiment.pace import Progress
 
 _EVERY_SECONDS = 5.0
 

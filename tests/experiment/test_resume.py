@@ -18,9 +18,11 @@ from munchausen import cli
 from munchausen.experiment import checkpoint, folder
 from munchausen.experiment.accounting import LaneAccount
 from munchausen.experiment.checkpoint import list_checkpoints
+from munchausen.experiment.pace import pause_after
 from munchausen.experiment.records import RECORDS, TIMING, read_records
 from munchausen.experiment.settings import make_settings
-from munchausen.experiment.training import Interrupted, Training, pause_after
+from munchausen.experiment.stopping import Interrupted
+from munchausen.experiment.training import Training
 
 # Short iterations, each with a checkpoint: much of the time goes into writing them, so a kill at
 # a random moment often lands there.

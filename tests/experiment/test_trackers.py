@@ -1,5 +1,6 @@
 """Trackers: the rows of the records, each once, whatever happened to the run."""
 
+import errno
 import io
 import json
 import sys
@@ -10,7 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from munchausen import cli
-from munchausen.errors import UserError
+from munchausen.errors import StorageError, UserError
 from munchausen.experiment import trackers
 from munchausen.experiment.records import RECORDS, read_records
 from munchausen.experiment.trackers import check_tracker, open_tracker
@@ -151,3 +152,31 @@ def test_a_damaged_state_is_refused(tmp_path, monkeypatch):
     (tmp_path / trackers.STATE).write_text("{")
     with pytest.raises(UserError, match="damaged"):
         open_tracker("wandb", tmp_path, {}, [])
+
+
+def test_a_service_that_is_gone_is_not_a_full_disk(tmp_path, monkeypatch):
+    service = FakeService("wandb")
+    monkeypatch.setitem(sys.modules, "wandb", service)
+    tracker = open_tracker("wandb", tmp_path, {}, [])
+
+    def log(*_, **__):
+        raise ConnectionResetError("gone")
+
+    service.log = log
+    with pytest.raises(ConnectionResetError):
+        tracker.append([row(10, score=1.0)])
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_full_disk_is_one(tmp_path, monkeypatch, name):
+    if name == "wandb":
+        monkeypatch.setitem(sys.modules, name, FakeService(name))
+    tracker = open_tracker(name, tmp_path, {}, [])
+    monkeypatch.setattr("pathlib.Path.mkdir", full)
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    with pytest.raises(StorageError, match="No space left"):
+        tracker.append([row(10, score=1.0)])
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, "No space left on device")

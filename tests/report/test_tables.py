@@ -4,6 +4,7 @@ import csv
 import io
 import json
 
+import numpy as np
 import pytest
 
 from munchausen import cli
@@ -46,6 +47,27 @@ def test_scores_of_games_and_best_counts(results):
     assert [cell.best for cell in final.rows[0]] == [False] * 4 + [True, False]
     maximum = tables.maximum_scores(results)
     assert [cell.text for cell in maximum.rows[-1]] == ["best on", "0", "0", "0", "2", "0"]
+
+
+def test_action_gaps_of_games(results):
+    """Those of `written_runs`, in the runs that are compared."""
+    grid = tables.action_gaps(results)
+    assert grid.columns == ["game", "dqn", "adam-dqn", "m-dqn", "m-iqn"]
+    runs = results.aligned.runs("minatar/breakout", "m-dqn")
+    expected = np.mean([run.columns["action_gap"][-results.last :] for run in runs])
+    cell = grid.rows[1][3]
+    assert cell.value == pytest.approx(expected)
+    assert cell.text.startswith(f"{tables.number(expected)} [")
+    assert not any(cell.best for row in grid.rows for cell in row)  # more is not better
+    assert "## action gaps" in tables.markdown(results)
+
+
+def test_published_curves_have_no_action_gaps(tmp_path):
+    path = tmp_path / "curves.csv"
+    path.write_text("game,agent,run,step,score\nbreakout,dqn,0,1000,1.0\nbreakout,dqn,0,2000,2.0\n")
+    results = gather(read_table([path]), resamples=20)
+    assert results.action_gaps == {}
+    assert "action gaps" not in tables.markdown(results)
 
 
 def test_markdown_is_a_table_and_says_its_notes(results):

@@ -18,6 +18,7 @@ from munchausen.commands.sweep_table import (
 )
 from munchausen.errors import UserError, unknown
 from munchausen.experiment.policy import environment_spec
+from munchausen.experiment.stopping import Interrupted
 from munchausen.experiment.sweep.attempt import LOGS
 from munchausen.experiment.sweep.cluster import RayBackend, arrange_cluster, connect
 from munchausen.experiment.sweep.folder import (
@@ -36,7 +37,6 @@ from munchausen.experiment.sweep.grid import (
 from munchausen.experiment.sweep.local import Arrangement, Backend, LocalBackend, arrange
 from munchausen.experiment.sweep.schedule import Schedule
 from munchausen.experiment.sweep.status import RunStatus, count, read_states, run_statuses
-from munchausen.experiment.training import Interrupted
 
 HELP = "train agents × environments × seeds"
 DESCRIPTION = """\

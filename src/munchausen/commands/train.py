@@ -18,13 +18,15 @@ from munchausen.errors import TrainingDiverged, UserError, writing
 from munchausen.experiment import folder as run_folder
 from munchausen.experiment import resources
 from munchausen.experiment.checkpoint import list_checkpoints
+from munchausen.experiment.pace import Progress
 from munchausen.experiment.policy import network_template
 from munchausen.experiment.records import read_records
 from munchausen.experiment.settings import Settings, make_settings
+from munchausen.experiment.stopping import Interrupted
 from munchausen.experiment.sweep.heartbeat import write_heartbeats
 from munchausen.experiment.sweep.tether import tether
 from munchausen.experiment.trackers import check_tracker
-from munchausen.experiment.training import Interrupted, Progress, Training
+from munchausen.experiment.training import Training
 from munchausen.figures.learning_curve import curves, save_learning_curve, seed_mean, sparkline
 from munchausen.metrics.reference import published, random_score
 from munchausen.progress import show_progress
@@ -79,58 +81,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.tether is not None:
         tether(options.tether)
-    train(
-        options.agent,
-        options.env,
-        protocol=options.protocol,
-        steps=whole("steps", options.steps, 1),
-        seed=whole("seed", options.seed, 0),
-        seeds=whole("seeds", options.seeds, 1),
-        out=options.out,
-        resume=options.resume,
-        iteration_steps=whole("iteration_steps", options.iteration_steps, 1),
-        checkpoint_seconds=_seconds(options.checkpoint_seconds),
-        evaluation_steps=whole("evaluation_steps", options.evaluation_steps, 0),
-        changes=field_flags.read(options),
-        track=options.track,
-        heartbeat=options.tether is not None,
-        as_json=options.json,
-    )
-    return 0
-
-
-def train(
-    agent: str | None,
-    env: str | None,
-    *,
-    protocol: str | None,
-    steps: int | None,
-    seed: int | None,
-    seeds: int | None,
-    out: Path | None,
-    resume: bool,
-    iteration_steps: int | None,
-    checkpoint_seconds: float | None,
-    evaluation_steps: int | None,
-    changes: dict[str, Any],
-    track: str | None,
-    heartbeat: bool = False,
-    as_json: bool,
-) -> None:
-    if track is not None:
-        check_tracker(track)
+    if options.track is not None:
+        check_tracker(options.track)
     asked = {
-        "agent": agent,
-        "env": env,
-        "protocol": protocol,
-        "steps": steps,
-        "seed": seed,
-        "seeds": seeds,
-        "iteration_steps": iteration_steps,
-        "checkpoint_seconds": checkpoint_seconds,
-        "evaluation_steps": evaluation_steps,
+        "agent": options.agent,
+        "env": options.env,
+        "protocol": options.protocol,
+        "steps": whole("steps", options.steps, 1),
+        "seed": whole("seed", options.seed, 0),
+        "seeds": whole("seeds", options.seeds, 1),
+        "iteration_steps": whole("iteration_steps", options.iteration_steps, 1),
+        "checkpoint_seconds": _seconds(options.checkpoint_seconds),
+        "evaluation_steps": whole("evaluation_steps", options.evaluation_steps, 0),
     }
-    if resume:
+    changes = field_flags.read(options)
+    out: Path | None = options.out
+    if options.resume:
         if out is None:
             raise UserError("--resume needs the run's folder: --out RUN")
         settings = _resumed(run_folder.load_settings(out), asked, changes)
@@ -142,11 +108,17 @@ def train(
     network_template(settings)
     if warning := resources.check(settings):
         warnings.warn(warning, stacklevel=2)
+    _train(settings, out, options)
+    return 0
+
+
+def _train(settings: Settings, out: Path, options: argparse.Namespace) -> None:
+    resume = options.resume
     opened = run_folder.reopen(out, settings) if resume else run_folder.create(out, settings)
-    say = speaker(as_json)
+    say = speaker(options.json)
     names = "+".join(dict.fromkeys(lane.agent for lane in settings.lanes))
     count = len(settings.lanes)
-    training = Training(settings, opened, track)
+    training = Training(settings, opened, options.track)
     try:
         training.start()
         if training.step > settings.steps:
@@ -157,8 +129,9 @@ def train(
         say(f"{names} on {settings.env}, {settings.steps:,} steps{lanes}")
         say(f"run: {out}" + (f", resumed at step {training.step:,}" if training.step else ""))
         with show_progress(names) as watch:
-            training.run(_both(watch, write_heartbeats(out)) if heartbeat else watch)
-        _finish(training, out, say, as_json)
+            swept = options.tether is not None
+            training.run(_both(watch, write_heartbeats(out)) if swept else watch)
+        _finish(training, out, say, options.json)
     except TrainingDiverged as error:
         opened.write_result({"status": "diverged", "error": str(error)})
         kept = list_checkpoints(out)

@@ -108,17 +108,16 @@ def learner_rate(settings: Settings, seconds: float) -> float:
     be alike), as many at once as in training."""
     loop: Any = make_loop(settings)
     steps: Steps = loop.steps
-    updates = settings.config.updates_per_group
-    if isinstance(loop, HostLoop):
-        updates = max(1, loop.batch // settings.config.update_period_steps)
-        if jax.default_backend() == "cpu":
-            updates = 1
     try:
         fill = jax.jit(partial(_fill, actions=steps.spec.actions), donate_argnums=0)
         state: Any = loop.init()
         if isinstance(loop, HostLoop):
+            updates = max(1, loop.batch // settings.config.update_period_steps)
+            if jax.default_backend() == "cpu":
+                updates = 1
             learn = loop.learning(updates)
         else:
+            updates = settings.config.updates_per_group
             state = loop.snapshot(state)
             function = partial(steps.learn, updates=updates)
             learn = jax.jit(over_lanes(function, len(settings.lanes)), donate_argnums=0)

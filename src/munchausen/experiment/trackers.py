@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from munchausen.errors import UserError, unknown
+from munchausen.errors import UserError, unknown, writing
 
 FOLDER = "tensorboard"
 STATE = "tracked.json"
@@ -70,9 +70,11 @@ class TensorBoard:
                 step=row["step"],
                 summary=Summary(value=values),
             )
-            self._writer(row).add_event(event)
+            with writing(self._folder):
+                self._writer(row).add_event(event)
         for writer in self._writers.values():
-            writer.flush()
+            with writing(self._folder):
+                writer.flush()
 
     def close(self) -> None:
         for writer in self._writers.values():
@@ -128,9 +130,10 @@ class Service:
         self._run.finish()
 
     def _save(self) -> None:
-        writing = self._path.with_suffix(".writing")
-        writing.write_text(json.dumps(self._state))
-        os.replace(writing, self._path)
+        half = self._path.with_suffix(".writing")
+        with writing(self._path):
+            half.write_text(json.dumps(self._state))
+            os.replace(half, self._path)
 
 
 Tracker = TensorBoard | Service

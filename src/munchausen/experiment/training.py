@@ -1,12 +1,11 @@
 """Training from start, or from a checkpoint, to the end."""
 
-import signal
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,32 +26,16 @@ from munchausen.experiment.checkpoint import (
 )
 from munchausen.experiment.evaluation import phase
 from munchausen.experiment.folder import RunFolder
+from munchausen.experiment.pace import Progress, Speed, pause_after
 from munchausen.experiment.records import RecordWriter, read_records, records_bytes
 from munchausen.experiment.segments import Block, SegmentWriter, is_large
 from munchausen.experiment.settings import Settings, chunk_steps, comparable, differences
+from munchausen.experiment.stopping import Interrupted, StopSignals
 from munchausen.experiment.trackers import Tracker, open_tracker
 from munchausen.loops.chunk import Loop
 from munchausen.loops.device import DeviceLoop
 from munchausen.loops.host import HostLoop
 from munchausen.replay import Ring
-
-
-class Progress(NamedTuple):
-    """What a watcher of the training is told after each chunk."""
-
-    step: int
-    steps: int
-    scores: list[float | None]  # one for each lane, over its last 100 episodes
-    steps_per_second: float  # of all lanes together
-    compiling: bool
-
-
-class Interrupted(Exception):
-    """A signal asked the training to stop; a checkpoint was written."""
-
-    def __init__(self, number: int, where: str):
-        super().__init__(f"stopped by {signal.Signals(number).name} {where}")
-        self.number = number
 
 
 def make_loop(settings: Settings) -> Loop:
@@ -86,7 +69,7 @@ class Training:
         self._records: RecordWriter | None = None
         self._segments: SegmentWriter | None = None
         self._tracker: Tracker | None = None
-        self._signal: int | None = None
+        self._signals = StopSignals()
 
     def start(self) -> None:
         """From the newest whole checkpoint of the folder, or from the beginning."""
@@ -138,15 +121,11 @@ class Training:
 
     def run(self, watch: Callable[[Progress], None] = lambda _: None) -> None:
         """Trains to `settings.steps`. On SIGINT or SIGTERM it writes a checkpoint first."""
-        restore = self._catch_signals() if self.folder is not None else None
-        try:
+        with nullcontext() if self.folder is None else self._signals:
             self._run(watch)
             if self._segments is not None:
                 with self._writing():
                     self._segments.wait()
-        finally:
-            if restore:
-                restore()
 
     def attach(self, folder: RunFolder) -> None:
         """Goes on keeping records in a folder that `detach` let go of."""
@@ -184,7 +163,7 @@ class Training:
         begun, before = time.monotonic(), self.seconds
         iteration_begun, checkpointed = begun, begun
         pause = settings.checkpoint_seconds
-        speed = _Speed()
+        speed = Speed()
         pending: Callable[[], None] | None = None
         watch(self._progress(0.0, compiling=True))
         while self.step < settings.steps:
@@ -207,7 +186,7 @@ class Training:
             now = time.monotonic()
             self.seconds = before + now - begun
             watch(self._progress(speed.at(self.step, now) * len(settings.lanes)))
-            stop = self._signal  # looked at once: it may arrive at any line
+            stop = self._signals.asked  # looked at once: it may arrive at any line
             done = self.step >= settings.steps
             save = now - checkpointed >= pause or done or stop is not None
             if save and pending:
@@ -254,11 +233,11 @@ class Training:
             account.begin_iteration()
             rows.append(row)
         self.rows += rows
-        with self._writing():
-            if self._records is not None:
+        if self._records is not None:
+            with self._writing():
                 self._records.append(rows)
-            if self._tracker is not None:
-                self._tracker.append(rows)
+        if self._tracker is not None:
+            self._tracker.append(rows)
 
     def _evaluate(self, lane: int, iteration: int) -> dict[str, Any]:
         """The columns of an evaluation phase, where one is asked for."""
@@ -324,48 +303,6 @@ class Training:
     def _progress(self, speed: float, compiling: bool = False) -> Progress:
         scores = [account.score for account in self.accounts]
         return Progress(self.step, self.settings.steps, scores, speed, compiling)
-
-    def _catch_signals(self) -> Callable[[], None]:
-        def handle(number: int, _frame: Any) -> None:
-            if self._signal is not None:  # asked twice: do not wait for the chunk
-                raise KeyboardInterrupt
-            self._signal = number
-
-        try:
-            old = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
-        except ValueError:  # not the main thread: signals are somebody else's
-            return lambda: None
-
-        def restore() -> None:
-            for number, handler in old.items():
-                signal.signal(number, handler)
-
-        return restore
-
-
-def pause_after(took: float, least: float) -> float:
-    """Seconds until the next checkpoint. At most a twentieth of the time goes into writing them,
-    also where many seeds side by side have gigabytes of replay; there is no pause at `least` 0."""
-    return max(least, 20 * took) if least else 0.0
-
-
-class _Speed:
-    """Steps per second over the last few seconds. The first two chunks are not counted: they
-    compile."""
-
-    def __init__(self) -> None:
-        self._marks: list[tuple[float, int]] = []
-        self._calls = 0
-
-    def at(self, step: int, now: float) -> float:
-        self._calls += 1
-        if self._calls <= 2:
-            self._marks = []
-        self._marks.append((now, step))
-        while len(self._marks) > 2 and now - self._marks[0][0] > 10:
-            self._marks.pop(0)
-        (first, start), (last, end) = self._marks[0], self._marks[-1]
-        return (end - start) / (last - first) if last > first else 0.0
 
 
 def _next_multiple(step: int, period: int) -> int:

@@ -16,7 +16,7 @@ from munchausen.figures.score_table import score_table
 from munchausen.figures.style import save
 from munchausen.metrics.alignment import LAST_ITERATIONS, Aligned
 from munchausen.metrics.comparison import Comparison, common_agents
-from munchausen.metrics.runs import find_agent, short_names
+from munchausen.metrics.runs import ACTION_GAP, find_agent, short_names
 
 # Each Munchausen agent against the one it modifies.
 PAIRS = (("m-dqn", "dqn"), ("m-dqn", "adam-dqn"), ("m-iqn", "iqn"), ("m-rainbow", "rainbow"))
@@ -69,7 +69,7 @@ def _figures(
         if trajectories := trajectories_of(aligned, game):
             name = f"action-gap-along-trajectories-{names[game]}"
             yield name, lambda t=trajectories, n=names[game]: action_gap_along_trajectories(t, n)
-    gaps = [r.columns.get("action_gap") for group in aligned.groups.values() for r in group]
+    gaps = [r.columns.get(ACTION_GAP) for group in aligned.groups.values() for r in group]
     if any(gap is not None and np.isfinite(gap).any() for gap in gaps):
         yield "action-gap", lambda: action_gap_over_training(aligned)
 

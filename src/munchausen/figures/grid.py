@@ -17,11 +17,11 @@ from munchausen.figures.style import (
 )
 from munchausen.metrics.alignment import Aligned
 from munchausen.metrics.bootstrap import mean_intervals
-from munchausen.metrics.runs import SCORE, find_agent, short_names
+from munchausen.metrics.runs import ACTION_GAP, SCORE, find_agent, short_names
 
 # The paper's comparison in the original protocol: a panel for each family.
 ORIGINAL_PROTOCOL = (("dqn", "m-dqn"), ("rainbow", "iqn", "m-iqn"))
-_COLUMNS = {SCORE: "score, mean over the iteration's episodes", "action_gap": "action gap"}
+_COLUMNS = {SCORE: "score, mean over the iteration's episodes", ACTION_GAP: "action gap"}
 
 
 def draw_curves(axes, aligned: Aligned, game: str, agents: list[str], column: str = SCORE) -> None:
@@ -89,4 +89,4 @@ def original_protocol(aligned: Aligned, game: str = "atari/Asterix") -> Figure:
 
 def action_gap_over_training(aligned: Aligned, agents: list[str] | None = None) -> Figure:
     """The mean gap between the best and the second best action, of the batches learned from."""
-    return learning_curves(aligned, agents, "action_gap")
+    return learning_curves(aligned, agents, ACTION_GAP)

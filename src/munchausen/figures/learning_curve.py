@@ -46,7 +46,7 @@ def save_learning_curve(
     """Score of the last 100 episodes over steps; a band from the least to the best seed."""
     from matplotlib.figure import Figure
 
-    from munchausen.figures.style import COLOURS
+    from munchausen.figures.style import COLOURS, thousands
 
     figure = Figure(figsize=(6.4, 4.0), dpi=120, layout="constrained")
     axes = figure.subplots()
@@ -69,7 +69,7 @@ def save_learning_curve(
     for style, (label, score) in zip(("--", ":", "-."), references.items(), strict=False):
         axes.axhline(score, color="0.45", lw=1, ls=style, label=f"{label} ({score:g})")
     axes.set(title=title, xlabel="steps", ylabel="return, mean of the last 100 episodes")
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k")
+    axes.xaxis.set_major_formatter(thousands)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)

@@ -179,9 +179,6 @@ class Steps(NamedTuple):
             lambda x: x.reshape(updates, config.batch_size, *x.shape[1:]),
             self._gather(lane.ring, row, env),
         )
-        if self.targets_at_once:
-            # Or XLA looks up a frame in the replay again for each patch of it.
-            transitions = jax.lax.optimization_barrier(transitions)
         keys = jax.random.split(update_key, (updates, 2))
         view = partial(self.learner.view, lane.learner.target)
 
@@ -197,6 +194,8 @@ class Steps(NamedTuple):
 
         batches, targets = transitions, None
         if self.targets_at_once:
+            # Behind the barrier, or XLA looks up a frame again for each patch of it.
+            transitions = jax.lax.optimization_barrier(transitions)
             batches = jax.vmap(view)(transitions)
             targets = jax.vmap(targets_of)(batches, keys[:, 0])
             batches = batches._replace(view_t=None)

@@ -42,17 +42,21 @@ class Aligned:
         runs = self.runs(game, agent)
         return np.stack([_on_grid(run, column, steps) for run in runs])
 
-    def final(self, agent: str, last: int = LAST_ITERATIONS) -> Float[np.ndarray, "runs games"]:
+    def final(
+        self, agent: str, last: int = LAST_ITERATIONS, column: str = SCORE
+    ) -> Float[np.ndarray, "runs games"]:
         """The mean of each run's last iterations, NaN where there is no run."""
         most = max((len(self.runs(game, agent)) for game in self.games), default=0)
-        scores = np.full((most, len(self.games)), np.nan)
+        means = np.full((most, len(self.games)), np.nan)
         for at, game in enumerate(self.games):
             for number, run in enumerate(self.runs(game, agent)):
+                if column not in run.columns:
+                    continue
                 within = run.steps <= self.length[game] / _SAME_LENGTH
-                tail = filled(run.columns[SCORE][within])[-last:]
+                tail = filled(run.columns[column][within])[-last:]
                 tail = tail[np.isfinite(tail)]
-                scores[number, at] = tail.mean() if len(tail) else np.nan
-        return scores
+                means[number, at] = tail.mean() if len(tail) else np.nan
+        return means
 
     def maximum(self, agent: str) -> Float[np.ndarray, "games"]:
         """The best iteration of the mean over runs: the paper's table of maximum scores."""

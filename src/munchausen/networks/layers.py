@@ -43,8 +43,11 @@ class Dense(eqx.Module):
         self.bias = jnp.zeros(outputs) if bias else None
 
     def __call__(self, x: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
-        product = x @ self.weight.T
+        product = self.product(x)
         return product if self.bias is None else product + self.bias
+
+    def product(self, x: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
+        return x @ self.weight.T
 
 
 class Convolution(eqx.Module):

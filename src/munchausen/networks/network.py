@@ -105,7 +105,8 @@ class Network(eqx.Module):
         order = jnp.arange(1, embedding.weight.shape[1] + 1)
         # Behind the barrier they are made once, not again within each product that takes them.
         cosines = jax.lax.optimization_barrier(jnp.cos(math.pi * order * fractions[:, None]))
-        gates = jax.nn.relu(add_in_two(cosines @ embedding.weight.T, embedding.bias))
+        # In two, the bias's gradient is summed over fractions in the same pass as the features'.
+        gates = jax.nn.relu(add_in_two(embedding.product(cosines), embedding.bias))
         return self._decode(self.features(view) * gates)
 
     def _decode(self, x: Float[Array, "*N F"]) -> Float[Array, "*N O"]:

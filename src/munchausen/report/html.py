@@ -44,6 +44,7 @@ def make_page(results: Results, path: Path, title: str) -> str:
         summaries=_summaries(results),
         final=_table(tables.final_scores(results), "scores"),
         maximum=_table(tables.maximum_scores(results), "scores"),
+        gaps=_table(tables.action_gaps(results), "scores"),
         videos=_videos(collect_videos(results.table, path, len(data))),
         health=_health(results),
         settings=_settings(results),

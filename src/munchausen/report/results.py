@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from munchausen.errors import UserError
 from munchausen.metrics.aggregates import best_counts, game_means
@@ -15,7 +16,7 @@ from munchausen.metrics.alignment import LAST_ITERATIONS, Aligned, align
 from munchausen.metrics.bootstrap import RESAMPLES, Estimate, mean_intervals
 from munchausen.metrics.comparison import Comparison, compare, default_baselines
 from munchausen.metrics.reference import HUMAN, human_score, random_score
-from munchausen.metrics.runs import SCORE, Run, Table
+from munchausen.metrics.runs import ACTION_GAP, SCORE, Run, Table
 
 REFERENCES = {"random": random_score, HUMAN: human_score}
 
@@ -49,7 +50,8 @@ class Results:
     table: Table
     aligned: Aligned
     comparisons: list[Comparison]  # by baseline; none if no game can be scaled
-    final: dict[str, list[Estimate | None]]  # by agent, of each game
+    final: dict[str, list[Estimate | None]]  # scores by agent, of each game
+    action_gaps: dict[str, list[Estimate | None]]  # final ones, of agents that recorded them
     references: dict[str, list[float | None]]  # random and human, of each game
     maximum: dict[str, list[float | None]]
     best: dict[str, int]  # on how many games an agent's or reference's maximum is the highest
@@ -92,11 +94,16 @@ def gather(
     references = {k: v for k, v in references.items() if any(x is not None for x in v)}
     maximum = {agent: aligned.maximum(agent) for agent in aligned.agents}
     columns = {k: np.array(v, dtype=float) for k, v in references.items()} | maximum
+
+    def final(column: str) -> dict[str, list[Estimate | None]]:
+        return {a: _final(aligned.final(a, last, column), resamples) for a in aligned.agents}
+
     return Results(
         table=table,
         aligned=aligned,
         comparisons=comparisons,
-        final={agent: _final(aligned, agent, last, resamples) for agent in aligned.agents},
+        final=final(SCORE),
+        action_gaps={agent: gaps for agent, gaps in final(ACTION_GAP).items() if any(gaps)},
         references=references,
         maximum={agent: _numbers(scores) for agent, scores in maximum.items()},
         best=dict(zip(columns, best_counts(np.stack(list(columns.values()))).tolist(), strict=True))
@@ -114,16 +121,15 @@ def _can_scale(aligned: Aligned) -> bool:
     return any(random_score(game) is not None for game in aligned.games)
 
 
-def _final(aligned: Aligned, agent: str, last: int, resamples: int) -> list[Estimate | None]:
-    scores = aligned.final(agent, last)
-    limits = mean_intervals(scores, resamples=resamples)
+def _final(values: Float[np.ndarray, "runs games"], resamples: int) -> list[Estimate | None]:
+    limits = mean_intervals(values, resamples=resamples)
     return [
         None
         if np.isnan(mean)
         else Estimate(float(mean))
         if np.isnan(low)
         else Estimate(float(mean), float(low), float(high))
-        for mean, low, high in zip(game_means(scores), *limits, strict=True)
+        for mean, low, high in zip(game_means(values), *limits, strict=True)
     ]
 
 

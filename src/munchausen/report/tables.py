@@ -118,6 +118,17 @@ def final_scores(results: Results) -> Grid:
     return Grid(title, ["game", *results.references, *results.final], rows)
 
 
+def action_gaps(results: Results) -> Grid:
+    """Best minus second best action value, where the agents recorded it."""
+    names = short_names(results.aligned.games)
+    rows = [
+        [Cell(names[game]), *(score(estimates[at]) for estimates in results.action_gaps.values())]
+        for at, game in enumerate(results.aligned.games)
+    ]
+    title = f"action gaps (mean of the last {results.last} iterations)"
+    return Grid(title, ["game", *results.action_gaps], rows)
+
+
 def maximum_scores(results: Results) -> Grid:
     """The best iteration of each agent's mean over runs: the paper's last table."""
     names = short_names(results.aligned.games)
@@ -142,7 +153,10 @@ def _reference(value: float | None, best: bool = False) -> Cell:
 
 def markdown(results: Results) -> str:
     grids = [summary(c) for c in results.comparisons]
-    parts = [_markdown_table(g) for g in [*grids, final_scores(results), maximum_scores(results)]]
+    grids += [final_scores(results), maximum_scores(results)]
+    if results.action_gaps:
+        grids.append(action_gaps(results))
+    parts = [_markdown_table(grid) for grid in grids]
     parts.append("In brackets: 95% stratified bootstrap intervals over runs.")
     if results.notes:
         parts.append("## Notes\n\n" + "\n".join(f"- {_escape(note)}" for note in results.notes))
@@ -180,11 +194,12 @@ def tidy_rows(results: Results) -> list[dict[str, Any]]:
                 if not isinstance(estimate, Estimate):
                     estimate = Estimate(float(estimate))
                 rows.append(_row("summary", by, "", row.agent, measure, estimate, row.runs))
-    for agent, estimates in results.final.items():
-        for game, estimate in zip(results.aligned.games, estimates, strict=True):
-            if estimate is not None:
-                runs = len(results.aligned.runs(game, agent))
-                rows.append(_row("game", "", game, agent, "final", estimate, runs))
+    for measure, columns in (("final", results.final), ("action_gap", results.action_gaps)):
+        for agent, estimates in columns.items():
+            for game, estimate in zip(results.aligned.games, estimates, strict=True):
+                if estimate is not None:
+                    runs = len(results.aligned.runs(game, agent))
+                    rows.append(_row("game", "", game, agent, measure, estimate, runs))
     for agent, values in results.maximum.items():
         for game, value in zip(results.aligned.games, values, strict=True):
             if value is not None:

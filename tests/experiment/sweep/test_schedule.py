@@ -13,7 +13,9 @@ from types import SimpleNamespace
 import pytest
 
 from munchausen.errors import UserError
+from munchausen.experiment.pace import Progress
 from munchausen.experiment.records import CONFIG, RECORDS, is_live
+from munchausen.experiment.stopping import Interrupted
 from munchausen.experiment.sweep import attempt as attempts
 from munchausen.experiment.sweep import heartbeat
 from munchausen.experiment.sweep.attempt import Attempt, Outcome
@@ -29,7 +31,6 @@ from munchausen.experiment.sweep.grid import grid_from
 from munchausen.experiment.sweep.local import LocalBackend
 from munchausen.experiment.sweep.schedule import Schedule
 from munchausen.experiment.sweep.status import count, read_states, run_statuses, seconds_left
-from munchausen.experiment.training import Interrupted, Progress
 
 FAKE = Path(__file__).with_name("fake_training.py")
 GRID = {"agents": "dqn", "envs": "minatar/breakout", "steps": 1000}

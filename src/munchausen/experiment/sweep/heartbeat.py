@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from munchausen.experiment.folder import write_json
-from munchausen.experiment.training import Progress
+from munchausen.experiment.pace import Progress
 
 HEARTBEAT = "heartbeat.json"
 _EVERY_SECONDS = 1.0

@@ -1,17 +1,15 @@
 """Every job to its end: retries what was cut, gives up on what cannot be, and goes on."""
 
-import signal
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
+from munchausen.experiment.stopping import Interrupted, StopSignals
 from munchausen.experiment.sweep.attempt import EVERY_SECONDS, Outcome, checkpoint_name
 from munchausen.experiment.sweep.folder import SweepFolder
 from munchausen.experiment.sweep.local import Backend
 from munchausen.experiment.sweep.plan import Job
 from munchausen.experiment.sweep.status import JobState, is_done
-from munchausen.experiment.training import Interrupted
 
 _WATCH_SECONDS = 1.0
 
@@ -27,21 +25,20 @@ class Schedule:
         self._in_vain: dict[str, int] = {}
         self._reached: dict[str, str] = {}
         self.states: dict[Job, JobState] = {}
-        self._signal: int | None = None
+        self._signals = StopSignals()
         for job in jobs:
             self._add(job)
 
     def run(self, watch: Callable[[dict[Job, JobState]], None]) -> None:
         """On SIGINT or SIGTERM trainings write a checkpoint first; a second one kills them."""
-        old = {s: signal.signal(s, self._on_signal) for s in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            self._run(watch)
-        finally:
-            self._backend.close()
-            for number, handler in old.items():
-                signal.signal(number, handler)
-        if self._signal is not None and any(s.status != "done" for s in self.states.values()):
-            raise Interrupted(self._signal, "with what was running in checkpoints")
+        with self._signals:
+            try:
+                self._run(watch)
+            finally:
+                self._backend.close()
+        stop = self._signals.asked
+        if stop is not None and any(s.status != "done" for s in self.states.values()):
+            raise Interrupted(stop, "with what was running in checkpoints")
 
     def _add(self, job: Job) -> None:
         if is_done(self._folder.path, job):
@@ -54,7 +51,7 @@ class Schedule:
         asked_to_stop = False
         watched = -_WATCH_SECONDS
         while self._waiting or self._running():
-            if self._signal is not None and not asked_to_stop:
+            if self._signals.asked is not None and not asked_to_stop:
                 asked_to_stop = True
                 self._waiting.clear()
                 self._backend.stop()
@@ -82,7 +79,7 @@ class Schedule:
         self._folder.note(job, outcome)
         if outcome.status == "finished":
             self.states[job] = JobState("done")
-        elif outcome.status == "stopped" or self._signal is not None:
+        elif outcome.status == "stopped" or self._signals.asked is not None:
             self.states[job] = JobState("waiting", outcome.error)
         elif outcome.retry and self._may_try_again(job):
             self.states[job] = JobState("waiting", outcome.error)
@@ -102,8 +99,3 @@ class Schedule:
             return True
         self._in_vain[job.name] = self._in_vain.get(job.name, 0) + 1
         return self._in_vain[job.name] <= self._retries
-
-    def _on_signal(self, number: int, _frame: Any) -> None:
-        if self._signal is not None:
-            raise KeyboardInterrupt
-        self._signal = number

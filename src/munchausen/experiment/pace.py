@@ -1,0 +1,38 @@
+"""How far a training is, how fast it goes, and how often it writes."""
+
+from typing import NamedTuple
+
+
+class Progress(NamedTuple):
+    """What a watcher of the training is told after each chunk."""
+
+    step: int
+    steps: int
+    scores: list[float | None]  # one for each lane, over its last 100 episodes
+    steps_per_second: float  # of all lanes together
+    compiling: bool
+
+
+def pause_after(took: float, least: float) -> float:
+    """Seconds from a checkpoint that took so long to the next. At most a twentieth of the time
+    goes into them, also where many seeds have gigabytes of replay; `least` 0 is no pause."""
+    return max(least, 20 * took) if least else 0.0
+
+
+class Speed:
+    """Steps per second over the last few seconds. The first two chunks are not counted: they
+    compile."""
+
+    def __init__(self) -> None:
+        self._marks: list[tuple[float, int]] = []
+        self._calls = 0
+
+    def at(self, step: int, now: float) -> float:
+        self._calls += 1
+        if self._calls <= 2:
+            self._marks = []
+        self._marks.append((now, step))
+        while len(self._marks) > 2 and now - self._marks[0][0] > 10:
+            self._marks.pop(0)
+        (first, start), (last, end) = self._marks[0], self._marks[-1]
+        return (end - start) / (last - first) if last > first else 0.0
