@@ -15,6 +15,7 @@ import numpy as np
 
 from munchausen.experiment.settings import Settings
 from munchausen.experiment.training import make_loop
+from munchausen.loops.compiling import compiled
 from munchausen.loops.device import DeviceLoop
 from munchausen.loops.host import HostLoop
 from munchausen.loops.lane import Lane, Steps, over_lanes
@@ -120,7 +121,7 @@ def learner_rate(settings: Settings, seconds: float) -> float:
             updates = settings.config.updates_per_group
             state = loop.snapshot(state)
             function = partial(steps.learn, updates=updates)
-            learn = jax.jit(over_lanes(function, len(settings.lanes)), donate_argnums=0)
+            learn = compiled(over_lanes(function, len(settings.lanes)), uses_up_first=True)
         held: list[Any] = [fill(state.lane), 0]
         del state
 

@@ -19,6 +19,7 @@ from munchausen.agent.config import AgentConfig
 from munchausen.agent.learner import UpdateMetrics
 from munchausen.envs.spec import JaxEnvironment
 from munchausen.loops.chunk import Chunk, Episodes, empty_metrics
+from munchausen.loops.compiling import compiled
 from munchausen.loops.lane import (
     Lane,
     LaneSpec,
@@ -120,9 +121,8 @@ class DeviceLoop:
         """The compiled program for so many groups; few lengths ever occur in a run."""
         key = (groups, learn)
         if key not in self._programs:
-            self._programs[key] = jax.jit(
-                partial(self._groups, groups=groups, learn=learn), donate_argnums=0
-            )
+            function = partial(self._groups, groups=groups, learn=learn)
+            self._programs[key] = compiled(function, uses_up_first=True)
         return self._programs[key]
 
     def _groups(self, state: DeviceLane, t: Array, *, groups: int, learn: bool):

@@ -14,6 +14,7 @@ from munchausen.agent.config import AgentConfig
 from munchausen.agent.learner import UpdateMetrics
 from munchausen.envs.spec import EnvironmentSpec, HostEnvironments, HostSteps
 from munchausen.loops.chunk import Chunk, Episodes, empty_metrics
+from munchausen.loops.compiling import compiled
 from munchausen.loops.lane import (
     Lane,
     LaneSpec,
@@ -200,7 +201,7 @@ class HostLoop:
 
         if what == "act":
             act = partial(steps.act, first=static[0] * count, count=count)
-            return jax.jit(_over_lanes(act, width))
+            return compiled(_over_lanes(act, width))
 
         def learn(lane: Lane, t: Any) -> Any:
             lane, metrics = steps.learn(lane, t, updates=static[0])
@@ -211,7 +212,7 @@ class HostLoop:
             function = learn
         elif what == "copy":
             function = steps.copy_target
-        return jax.jit(_over_lanes(function, width), donate_argnums=0)
+        return compiled(_over_lanes(function, width), uses_up_first=True)
 
     def _count(
         self,
