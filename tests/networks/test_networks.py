@@ -21,7 +21,7 @@ def test_matrix_product_is_the_convolution(padding, kernel, stride, key):
         x = jax.random.normal(key, (height, 17, 3))
         expected = jax.lax.conv_general_dilated(
             x[None],
-            layer.weight,
+            layer.filters,
             window_strides=(stride, stride),
             padding=padding,
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
@@ -55,6 +55,17 @@ def test_the_form_for_accelerators_has_the_same_gradients(key, monkeypatch):
             np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-3)
 
 
+def test_filters_are_the_initial_draw(key):
+    """Both forms in which weights are kept: for shifted images, and for shifted products."""
+    for outputs in (5, 50):
+        layer = Convolution(
+            3, outputs, 4, stride=2, padding="SAME", initialiser="glorot_uniform", key=key
+        )
+        drawn = INITIALISERS["glorot_uniform"](key, (4, 4, 3, outputs))
+        np.testing.assert_array_equal(layer.filters, drawn)
+    assert layer.weight.shape == (4 * 4 * 3, 50)
+
+
 def build(torso, shape, outputs=4, cosines=None, initialiser="glorot_uniform"):
     return make_network(
         TORSOS[torso],
@@ -69,7 +80,7 @@ def build(torso, shape, outputs=4, cosines=None, initialiser="glorot_uniform"):
 
 def test_nature_network_has_the_papers_shapes():
     network = build("nature", (84, 84, 4), outputs=18)
-    assert [layer.weight.shape for layer in network.encoder] == [
+    assert [layer.filters.shape for layer in network.encoder] == [
         (8, 8, 4, 32),
         (4, 4, 32, 64),
         (3, 3, 64, 64),
@@ -98,17 +109,25 @@ def test_implicit_embedding_is_before_the_hidden_layer():
     assert z.shape == (5, 4)
 
 
-def test_implicit_quantiles_have_the_same_gradients_on_accelerators(monkeypatch):
-    network = build("minatar", (10, 10, 4), cosines=8)
+@pytest.mark.parametrize("cosines", (None, 8))
+@pytest.mark.parametrize("outputs", (4, 40))
+def test_accelerators_compute_the_same(outputs, cosines, monkeypatch):
+    """Values and gradients, in the forms that a GPU likes: few outputs and many, quantiles."""
+    network = build("minatar", (10, 10, 4), outputs, cosines)
     views = jax.random.uniform(jax.random.key(1), (3, 10, 10, 4))
     fractions = jax.random.uniform(jax.random.key(2), (3, 5))
 
-    def total(network):
-        return jnp.sum(jnp.sin(jax.vmap(network.at_fractions)(views, fractions)))
+    def values(network):
+        if cosines:
+            return jax.vmap(network.at_fractions)(views, fractions)
+        return jax.vmap(network)(views)
 
-    expected = jax.jit(jax.grad(total))(network)
+    def both(network):
+        return values(network), jax.grad(lambda x: jnp.sum(jnp.sin(values(x))))(network)
+
+    expected = jax.jit(both)(network)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    actual = jax.jit(jax.grad(lambda x: total(x)))(network)
+    actual = jax.jit(lambda x: both(x))(network)
     for ours, theirs in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
 

@@ -20,6 +20,7 @@ INITIALISERS: dict[str, Callable[..., Array]] = {
 }
 
 
+_FEW = 20  # outputs of a dense layer: the values of at most 18 actions
 _MANY = 200  # inputs to one output: MinAtar's convolution has at most 90, Atari's at least 256
 
 
@@ -47,7 +48,32 @@ class Dense(eqx.Module):
         return product if self.bias is None else product + self.bias
 
     def product(self, x: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
+        few = x.ndim == 1 and len(self.weight) <= _FEW
+        if few and jax.default_backend() != "cpu":
+            return _multiply_few(x, self.weight)
         return x @ self.weight.T
+
+
+@jax.custom_vjp
+def _multiply_few(x: Float[Array, " I"], weight: Float[Array, "O I"]) -> Float[Array, " O"]:
+    """x W' for a few outputs, as a GPU has it soonest: the sums take in what made x, and the
+    gradient of x goes into one kernel with the loss's and the activation's. As products these are
+    kernels of their own, which take longer to start than to run."""
+    return jnp.sum(x * weight, axis=-1)
+
+
+def _multiply_few_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
+    return _multiply_few(x, weight), (x, weight)
+
+
+def _multiply_few_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
+    x, weight = kept
+    # Written out, not summed over an axis: a sum would be a kernel.
+    by_output = [gradient[i] * weight[i] for i in range(len(weight))]
+    return sum(by_output[1:], start=by_output[0]), gradient[:, None] * x
+
+
+_multiply_few.defvjp(_multiply_few_forward, _multiply_few_backward)
 
 
 class Convolution(eqx.Module):
@@ -60,10 +86,15 @@ class Convolution(eqx.Module):
     these sizes, and under `vmap` over networks (seeds side by side) it becomes a grouped one. On
     a CPU it is the faster one where it has many channels to work on (Atari), and its weight
     gradient is slower by an order of magnitude where it has few (MinAtar).
+
+    Weights are kept as that product takes them, so that nothing has to turn them, their gradients
+    or their moments at every update; `filters` has the usual form.
     """
 
-    weight: Float[Array, "kh kw I O"]
+    weight: Float[Array, "rows columns"]
     bias: Float[Array, " O"]
+    inputs: int = eqx.field(static=True)
+    kernel: int = eqx.field(static=True)
     stride: int = eqx.field(static=True)
     padding: Padding = eqx.field(static=True)
 
@@ -80,10 +111,31 @@ class Convolution(eqx.Module):
     ):
         if kernel % stride:
             raise ValueError(f"a kernel of {kernel} is no multiple of its stride {stride}")
-        self.weight = INITIALISERS[initialiser](key, (kernel, kernel, inputs, outputs))
         self.bias = jnp.zeros(outputs)
-        self.stride = stride
-        self.padding = padding
+        self.inputs, self.kernel = inputs, kernel
+        self.stride, self.padding = stride, padding
+        filters = INITIALISERS[initialiser](key, (kernel, kernel, inputs, outputs))
+        wide = kernel // stride
+        # [wide, wide, stride, stride, inputs, outputs]: a block's channels together
+        blocks = filters.reshape(wide, stride, wide, stride, inputs, outputs).swapaxes(1, 2)
+        if not self._is_beside:
+            blocks = blocks.transpose(2, 3, 4, 0, 1, 5)
+        self.weight = blocks.reshape(-1, outputs if self._is_beside else wide * wide * outputs)
+
+    @property
+    def filters(self) -> Float[Array, "h w I O"]:
+        stride, wide = self.stride, self.kernel // self.stride
+        if self._is_beside:
+            blocks = self.weight.reshape(wide, wide, stride, stride, self.inputs, -1)
+        else:
+            blocks = self.weight.reshape(stride, stride, self.inputs, wide, wide, -1)
+            blocks = blocks.transpose(3, 4, 0, 1, 2, 5)
+        return blocks.swapaxes(1, 2).reshape(self.kernel, self.kernel, self.inputs, -1)
+
+    @property
+    def _is_beside(self) -> bool:
+        """Whether shifted images lie beside each other, not products."""
+        return self.stride * self.stride * self.inputs < self.bias.shape[0]
 
     def __call__(self, x: Float[Array, "H W I"]) -> Float[Array, "h w O"]:
         return self.of_blocks(self.blocks(x))
@@ -104,13 +156,13 @@ class Convolution(eqx.Module):
 
     @property
     def _is_convolution(self) -> bool:
-        kernel, _, inputs, _ = self.weight.shape
-        return jax.default_backend() == "cpu" and kernel * kernel * inputs >= _MANY
+        many = self.kernel * self.kernel * self.inputs >= _MANY
+        return many and jax.default_backend() == "cpu"
 
     def _as_convolution(self, x: Float[Array, "H W I"]) -> Float[Array, "h w O"]:
         product = jax.lax.conv_general_dilated(
             x[None],
-            self.weight,
+            self.filters,
             window_strides=(self.stride, self.stride),
             padding=self.padding,
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
@@ -118,16 +170,12 @@ class Convolution(eqx.Module):
         return product[0] + self.bias
 
     def _as_product(self, x: Float[Array, "b c B"]) -> Float[Array, "h w O"]:
-        kernel, _, inputs, outputs = self.weight.shape
-        stride, wide = self.stride, kernel // self.stride
-        if stride > 1:
+        wide = self.kernel // self.stride
+        if self.stride > 1:
             fits = [_Fit(size - wide + 1, (0, 0)) for size in x.shape[:2]]
         else:
             fits = [self._fit(size) for size in x.shape[:2]]
         windows, pads = [fit.windows for fit in fits], [fit.pad for fit in fits]
-        # [wide, wide, channels of a block, outputs]
-        weight = self.weight.reshape(wide, stride, wide, stride, inputs, outputs)
-        weight = weight.swapaxes(1, 2).reshape(wide, wide, -1, outputs)
 
         def shift(image: Array, i: int, j: int) -> Array:
             """Row i and column j come first; zeros where there is no pixel."""
@@ -136,7 +184,7 @@ class Convolution(eqx.Module):
             return jax.lax.pad(image, 0.0, (*edges, (0, 0, 0)))
 
         offsets = [(i, j) for i in range(wide) for j in range(wide)]
-        if weight.shape[2] < outputs:
+        if self._is_beside:
             if jax.default_backend() == "cpu":
                 # Columns, then rows: longer stretches to copy, in 2/3 of the time.
                 x = jax.lax.pad(x, 0.0, ((*pads[0], 0), (*pads[1], 0), (0, 0, 0)))
@@ -146,10 +194,9 @@ class Convolution(eqx.Module):
                 beside = jnp.concatenate(rows, axis=-1)
             else:
                 beside = jnp.concatenate([shift(x, i, j) for i, j in offsets], axis=-1)
-            return self._add_bias(beside @ weight.reshape(-1, outputs))
-        together = x @ weight.transpose(2, 0, 1, 3).reshape(weight.shape[2], -1)
+            return self._add_bias(beside @ self.weight)
         # Split and not sliced: the gradient of a split is one concatenation.
-        parts = jnp.split(together, len(offsets), axis=-1)
+        parts = jnp.split(x @ self.weight, len(offsets), axis=-1)
         shifted = [shift(part, i, j) for part, (i, j) in zip(parts, offsets, strict=True)]
         return self._add_bias(sum(shifted[1:], start=shifted[0]))
 
@@ -158,7 +205,7 @@ class Convolution(eqx.Module):
         return add_in_two(x, self.bias) if large else x + self.bias
 
     def _fit(self, size: int) -> "_Fit":
-        kernel, stride = self.weight.shape[0], self.stride
+        kernel, stride = self.kernel, self.stride
         if self.padding == "VALID":
             windows = (size - kernel) // stride + 1
             before = 0

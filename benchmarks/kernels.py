@@ -1,0 +1,116 @@
+"""The GPU kernels of one gradient step, from a machine without a GPU.
+
+    pip install 'munchausen[cuda]' && python benchmarks/kernels.py --agent m-dqn --env atari
+
+XLA compiles the learner for an H200 from a description of one. What it cannot do without the
+real one is choose between matrix libraries by trying them: all products are cuBLAS's here. How
+the rest is cut into kernels, and what waits for what, is what the GPU runs. Times it cannot tell.
+"""
+
+import argparse
+import importlib.util
+import os
+import re
+from unittest import mock
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import topologies
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from munchausen.agent import resolve
+from munchausen.backup import Regulariser
+from munchausen.envs import EnvironmentSpec
+from munchausen.loops.compiling import SIDE_BY_SIDE
+from munchausen.loops.lane import LaneSpec, make_steps, over_lanes, stack_regularisers
+
+H200 = """
+gpu_device_info {
+  cuda_compute_capability { major: 9 }
+  threads_per_block_limit: 1024 threads_per_warp: 32 threads_per_core_limit: 2048
+  block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
+  shared_memory_per_block: 49152 shared_memory_per_core: 233472
+  shared_memory_per_block_optin: 232448
+  registers_per_core_limit: 65536 registers_per_block_limit: 65536
+  core_count: 132 fpus_per_core: 128 clock_rate_ghz: 1.98
+  memory_bandwidth: 4800000000000 l2_cache_size: 52428800 device_memory_size: 151397597184
+}
+platform_name: "CUDA"
+dnn_version_info { major: 9 minor: 10 }
+runtime_version { major: 12 minor: 8 }
+device_description_str: "NVIDIA H200 141GB HBM3e"
+"""
+
+FRAMES = {"atari": ((84, 84), "uint8", 4), "minatar": ((10, 10, 4), "bool", 3)}  # of Breakout
+NO_KERNEL = {"parameter", "constant", "bitcast", "get-tuple-element", "tuple"}
+
+
+def compile_learner(agent: str, suite: str, lanes: int) -> str:
+    """The compiled program of a few updates, as text; the loop is not unrolled."""
+    shape, dtype, actions = FRAMES[suite]
+    config = resolve(agent, suite)
+    spec = EnvironmentSpec(
+        name=f"{suite}/breakout",
+        suite=suite,
+        frame_shape=shape,
+        frame_dtype=dtype,
+        actions=actions,
+        truncates=suite == "atari",
+        scale=1 / 255 if suite == "atari" else 1.0,
+    )
+    steps = make_steps(config, spec, munchausen=config.alpha != 0)
+    regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
+    regularisers = stack_regularisers([LaneSpec(agent, 0, regulariser)] * lanes)
+    first = jnp.zeros((lanes, config.envs, *shape), dtype)
+    keys = jax.random.split(jax.random.key(0), lanes)
+    lane = jax.eval_shape(jax.vmap(steps.init), keys, regularisers, first)
+
+    devices = topologies.get_topology_desc(
+        "h200", "cuda", target_config=H200, topology="1x1x1"
+    ).devices
+    everywhere = NamedSharding(Mesh(devices, ("device",)), PartitionSpec())
+    program = jax.jit(
+        over_lanes(lambda lane, t: steps.learn(lane, t, updates=7), lanes),
+        donate_argnums=0,
+        in_shardings=everywhere,
+        out_shardings=everywhere,
+        compiler_options={**SIDE_BY_SIDE, "xla_gpu_enable_triton_gemm": False},
+    )
+    return program.lower(lane, jax.ShapeDtypeStruct((), jnp.int32)).compile().as_text()
+
+
+def kernels(program: str) -> list[str]:
+    """Those of the largest loop's body: what they are called, make and take."""
+    parts = {}
+    for part in re.split(r"\n(?=%|ENTRY)", program):
+        if name := re.match(r"(?:ENTRY )?%([\w.\-]+)", part):
+            parts[name[1]] = part
+    body = max(re.findall(r"body=%([\w.\-]+)", program), key=lambda name: len(parts[name]))
+    found = []
+    for line in parts[body].splitlines()[1:]:
+        match = re.match(r"\s+(?:ROOT )?%([\w.\-]+) = (.*?) ([\w\-]+)\((.*?)\)", line)
+        if match and match[3] not in NO_KERNEL:
+            shapes = re.sub(r"\{[^}]*\}|/\*.*?\*/|, s8\[\d+\]", "", match[2])
+            takes = re.sub(r"get-tuple-element|/\*.*?\*/|%", "", match[4])
+            found.append(f"{match[1]:36} {shapes}  <-  {takes}")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--agent", default="m-dqn")
+    parser.add_argument("--env", default="atari", choices=FRAMES)
+    parser.add_argument("--lanes", type=int, default=1)
+    options = parser.parse_args()
+    if not importlib.util.find_spec("jax_cuda13_plugin"):
+        parser.error("needs JAX's compiler for GPUs: pip install 'munchausen[cuda]'")
+    with mock.patch.object(jax, "default_backend", return_value="gpu"):
+        found = kernels(compile_learner(options.agent, options.env, options.lanes))
+    print("\n".join(found))
+    print(f"{len(found)} kernels an update")
+
+
+if __name__ == "__main__":
+    main()
