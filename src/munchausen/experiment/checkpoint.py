@@ -41,7 +41,7 @@ from munchausen.replay import Ring
 
 STATE, MANIFEST = "state.safetensors", "manifest.json"
 KEEP = 2  # the newest, and one to fall back to
-FORMAT = 1
+FORMAT = 2  # 2: weights of convolutions as matrices
 
 
 class Checkpoint(NamedTuple):
