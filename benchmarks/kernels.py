@@ -9,8 +9,10 @@ the rest is cut into kernels, and what waits for what, is what the GPU runs. Tim
 
 import argparse
 import importlib.util
+import math
 import os
 import re
+from typing import NamedTuple
 from unittest import mock
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -44,6 +46,7 @@ device_description_str: "NVIDIA H200 141GB HBM3e"
 """
 
 FRAMES = {"atari": ((84, 84), "uint8", 4), "minatar": ((10, 10, 4), "bool", 3)}  # of Breakout
+SIZES = {"pred": 1, "u8": 1, "s8": 1, "u32": 4, "s32": 4, "f32": 4}
 NO_KERNEL = {"parameter", "constant", "bitcast", "get-tuple-element", "tuple"}
 
 
@@ -81,21 +84,46 @@ def compile_learner(agent: str, suite: str, lanes: int) -> str:
     return program.lower(lane, jax.ShapeDtypeStruct((), jnp.int32)).compile().as_text()
 
 
-def kernels(program: str) -> list[str]:
-    """Those of the largest loop's body: what they are called, make and take."""
+class Kernel(NamedTuple):
+    name: str
+    makes: str  # shapes
+    takes: str  # names
+    megabytes: float  # of all that, where it may read only a part of something
+
+    def __str__(self) -> str:
+        return f"{self.megabytes:7.1f} MB  {self.name:34} {self.makes}  <-  {self.takes}"
+
+
+def kernels(program: str) -> list[Kernel]:
+    """Those of the largest loop's body."""
     parts = {}
     for part in re.split(r"\n(?=%|ENTRY)", program):
         if name := re.match(r"(?:ENTRY )?%([\w.\-]+)", part):
             parts[name[1]] = part
     body = max(re.findall(r"body=%([\w.\-]+)", program), key=lambda name: len(parts[name]))
-    found = []
+    found, shapes = [], {}
     for line in parts[body].splitlines()[1:]:
         match = re.match(r"\s+(?:ROOT )?%([\w.\-]+) = (.*?) ([\w\-]+)\((.*?)\)", line)
-        if match and match[3] not in NO_KERNEL:
-            shapes = re.sub(r"\{[^}]*\}|/\*.*?\*/|, s8\[\d+\]", "", match[2])
-            takes = re.sub(r"get-tuple-element|/\*.*?\*/|%", "", match[4])
-            found.append(f"{match[1]:36} {shapes}  <-  {takes}")
+        if not match:
+            continue
+        name, shape, operation, operands = match.groups()
+        # Without layouts, comments and the libraries' workspace.
+        shapes[name] = re.sub(r"\{[^}]*\}|/\*.*?\*/|, s8\[\d+\]", "", shape)
+        if operation not in NO_KERNEL:
+            takes = re.findall(r"%([\w.\-]+)", operands)
+            # A tuple is what its elements were taken from already.
+            single = [shapes[x] for x in takes if not shapes[x].startswith("(")]
+            megabytes = sum(map(_bytes, [shapes[name], *single])) / 1e6
+            found.append(Kernel(name, shapes[name], ", ".join(takes), megabytes))
     return found
+
+
+def _bytes(shape: str) -> int:
+    sizes = [
+        math.prod(int(n) for n in dimensions.split(",") if n) * SIZES[kind]
+        for kind, dimensions in re.findall(r"(\w+)\[([\d,]*)\]", shape)
+    ]
+    return sum(sizes)
 
 
 def main() -> None:
@@ -108,8 +136,10 @@ def main() -> None:
         parser.error("needs JAX's compiler for GPUs: pip install 'munchausen[cuda]'")
     with mock.patch.object(jax, "default_backend", return_value="gpu"):
         found = kernels(compile_learner(options.agent, options.env, options.lanes))
-    print("\n".join(found))
-    print(f"{len(found)} kernels an update")
+    for kernel in found:
+        print(kernel)
+    total = sum(kernel.megabytes for kernel in found)
+    print(f"{len(found)} kernels an update, {total:,.0f} MB made and taken")
 
 
 if __name__ == "__main__":

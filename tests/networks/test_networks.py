@@ -104,9 +104,16 @@ def test_minatar_networks(torso, features):
 def test_implicit_embedding_is_before_the_hidden_layer():
     network = build("minatar", (10, 10, 4), cosines=64)
     assert network.embedding.weight.shape == (1024, 64)
-    view = network.view(jnp.ones((10, 10, 4), bool))
-    z = network.at_fractions(view, jnp.linspace(0, 1, 5))
-    assert z.shape == (5, 4)
+    views = jax.vmap(network.view)(jax.random.bernoulli(jax.random.key(1), 0.5, (2, 10, 10, 4)))
+    fractions = jnp.linspace(0, 1, 10).reshape(2, 5)
+    z = network.at_fractions(views, fractions)
+    assert z.shape == (2, 5, 4)
+    # By hand, for one state and one of its fractions.
+    cosines = jnp.cos(jnp.pi * jnp.arange(1, 65) * fractions[1, 2])
+    x = network.features(views[1]) * jax.nn.relu(network.embedding(cosines))
+    np.testing.assert_allclose(
+        z[1, 2], network.output(jax.nn.relu(network.hidden[0](x))), rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("cosines", (None, 8))
@@ -119,7 +126,7 @@ def test_accelerators_compute_the_same(outputs, cosines, monkeypatch):
 
     def values(network):
         if cosines:
-            return jax.vmap(network.at_fractions)(views, fractions)
+            return network.at_fractions(views, fractions)
         return jax.vmap(network)(views)
 
     def both(network):

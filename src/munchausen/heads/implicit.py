@@ -27,7 +27,7 @@ class ImplicitQuantile:
         self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
     ) -> Float[Array, "B A"]:
         fractions = draw_fractions(key, len(views), self.policy_fractions)
-        return jnp.mean(jax.vmap(network.at_fractions)(views, fractions), axis=1)
+        return jnp.mean(network.at_fractions(views, fractions), axis=1)
 
     def estimate(
         self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
@@ -43,7 +43,7 @@ class ImplicitQuantile:
             ],
             axis=1,
         )
-        z = jax.vmap(network.at_fractions)(views, fractions)
+        z = network.at_fractions(views, fractions)
         return Estimate(jnp.mean(z[:, :n_policy], axis=1), z[:, n_policy:])
 
     def push(self, backup: Backup, returns_t: Float[Array, "N A"]) -> Float[Array, " N"]:
@@ -59,7 +59,7 @@ class ImplicitQuantile:
         key: PRNGKeyArray,
     ) -> Loss:
         fractions = draw_fractions(key, len(views), self.fractions)
-        z = jax.vmap(network.at_fractions)(views, fractions)
+        z = network.at_fractions(views, fractions)
         taken = jax.vmap(of_action)(z, actions)
         losses = jax.vmap(quantile_loss, in_axes=(0, 0, 0, None))(
             taken, fractions, targets, self.kappa

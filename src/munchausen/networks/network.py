@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -95,19 +96,26 @@ class Network(eqx.Module):
         return self._decode(self.features(view))
 
     def at_fractions(
-        self, view: Float[Array, "..."], fractions: Float[Array, " N"]
-    ) -> Float[Array, "N O"]:
+        self, views: Float[Array, "B ..."], fractions: Float[Array, "B N"]
+    ) -> Float[Array, "B N O"]:
         """Implicit quantiles: cos(π·i·fraction), i = 1.., embedded and multiplied into the
-        features before the hidden layers (IQN, Dabney et al. 2018)."""
+        features before the hidden layers (IQN, Dabney et al. 2018). For a batch: the fractions of
+        all its states are the rows of one product."""
         embedding = self.embedding
         assert embedding is not None
         assert embedding.bias is not None
         order = jnp.arange(1, embedding.weight.shape[1] + 1)
         # Behind the barrier they are made once, not again within each product that takes them.
-        cosines = jax.lax.optimization_barrier(jnp.cos(math.pi * order * fractions[:, None]))
+        rows = fractions.reshape(-1, 1)
+        cosines = jax.lax.optimization_barrier(jnp.cos(math.pi * order * rows))
+        product = embedding.product(cosines).reshape(*fractions.shape, -1)
         # In two, the bias's gradient is summed over fractions in the same pass as the features'.
-        gates = jax.nn.relu(add_in_two(embedding.product(cosines), embedding.bias))
-        return self._decode(self.features(view) * gates)
+        add_bias = partial(add_in_two, bias=embedding.bias)
+        gates = jax.nn.relu(jax.vmap(add_bias)(product)).reshape(len(rows), -1)
+        features = jax.vmap(self.features)(views)
+        # Multiplied as rows: of [B, N, F] XLA makes [B, F, N] and back, 60 MB each time on Atari.
+        repeated = jnp.broadcast_to(features[:, None], product.shape).reshape(gates.shape)
+        return self._decode(repeated * gates).reshape(*fractions.shape, -1)
 
     def _decode(self, x: Float[Array, "*N F"]) -> Float[Array, "*N O"]:
         for layer in self.hidden:
