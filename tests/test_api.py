@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import signal
 from pathlib import Path
 
 import gymnasium
@@ -10,13 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from munchausen import Agent
 from munchausen.errors import UserError
 from munchausen.experiment import folder, policy
+from munchausen.experiment.accounting import LaneAccount
 from munchausen.experiment.checkpoint import list_checkpoints
-from munchausen.experiment.records import read_records
+from munchausen.experiment.records import TIMING, read_records
+from munchausen.experiment.stopping import Interrupted
 
 CARTPOLE = {
     "env": "gym/CartPole-v1",
@@ -42,7 +46,7 @@ def cartpole():
 
 
 def close(agent: Agent) -> None:
-    """An agent with a folder holds its files open for as long as it lives."""
+    """An agent's environments and threads live for as long as it does."""
     agent._training.close()
 
 
@@ -139,7 +143,32 @@ class TestLearn:
         assert agent.learn(400) is agent
         assert not np.array_equal(agent.q_values(SCREENS), half)
         np.testing.assert_array_equal(agent.q_values(SCREENS), breakout[0].q_values(SCREENS))
-        assert [row["step"] for row in agent.records] == [400, 800]
+        # Both ended inside the first iteration: its row is of all of it.
+        assert [row["step"] for row in agent.records] == [800]
+        [row] = breakout[0].records
+        columns = set(row) - set(TIMING)
+        assert {k: agent.records[0][k] for k in columns} == {k: row[k] for k in columns}
+
+    @pytest.mark.parametrize("kept", [False, True])
+    def test_stopped_and_asked_again(self, tmp_path, monkeypatch, kept):
+        """Ctrl-C, in a notebook say: what was learned stays, and the next call is not stopped."""
+        agent = Agent("m-dqn", **BREAKOUT)
+        add = LaneAccount.add
+
+        def add_and_signal(*args):
+            monkeypatch.setattr(LaneAccount, "add", add)
+            signal.raise_signal(signal.SIGINT)
+            return add(*args)
+
+        monkeypatch.setattr(LaneAccount, "add", add_and_signal)
+        with pytest.raises(Interrupted if kept else KeyboardInterrupt):
+            agent.learn(100_000, out=tmp_path / "run" if kept else None)
+        stopped = agent._training.step
+        assert 0 < stopped < 100_000
+        agent.predict(SCREENS)
+        agent.learn(1600)
+        assert agent._training.step == stopped + 1600
+        close(agent)
 
     def test_score_and_records(self, cartpole):
         [row] = cartpole.records
@@ -180,6 +209,14 @@ class TestLearn:
     def test_no_steps(self, steps):
         with pytest.raises(UserError, match="steps"):
             Agent("m-dqn", **CARTPOLE).learn(steps)
+
+    def test_twice_with_a_folder_inside_an_iteration(self, tmp_path):
+        """The rows of its file are those of the agent."""
+        agent = Agent("m-dqn", **CARTPOLE).learn(208, out=tmp_path / "run")
+        agent.learn(208)
+        close(agent)
+        assert read_records(tmp_path / "run") == agent.records
+        assert [row["step"] for row in agent.records] == [416]
 
     def test_evaluate(self, cartpole):
         result = cartpole.evaluate(episodes=3)
@@ -274,6 +311,16 @@ class TestDamage:
         path = saved.with_name("crafted.safetensors")
         save_file(arrays, path, metadata=header)
         with pytest.raises(UserError, match="no saved agent"):
+            Agent.load(path)
+
+    def test_of_another_version(self, saved):
+        arrays = load_file(saved)
+        with safe_open(saved, "numpy") as file:
+            about = json.dumps({**json.loads(file.metadata()["munchausen"]), "format": 1})
+        header = {"munchausen": about, "sha256": policy._hash(arrays, about)}
+        path = saved.with_name("older.safetensors")
+        save_file(arrays, path, metadata=header)
+        with pytest.raises(UserError, match="has format 1; this version reads"):
             Agent.load(path)
 
     @given(data=st.data())

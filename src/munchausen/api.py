@@ -159,8 +159,7 @@ class Agent:
             return self._loaded
         if self._training is None:
             raise UserError("this agent has not learned yet; call learn(steps) or load one")
-        snapshot = self._training.loop.snapshot(self._training.state)
-        network = jax.tree.map(lambda x: x[0], snapshot.lane.learner.online)
+        network = self._training.loop.network(self._training.state, 0)
         return Policy(self._settings, 0, network, self._training.step)
 
     def _batch(self, observation: Any) -> tuple[jax.Array, bool]:

@@ -65,7 +65,7 @@ def test_numbers_of_the_paper(name):
 
 
 def test_numbers_of_minatar():
-    """Revisiting Rainbow's settings."""
+    """Revisiting Rainbow's settings, but that an agent keeps its own n."""
     c = resolve("m-dqn", "minatar")
     assert (c.capacity, c.warmup_steps, c.target_period_steps) == (100_000, 1_000, 1_000)
     assert (c.learning_rate, c.optimizer_eps, c.loss, c.stack) == (2.5e-4, 3.125e-4, "mse", 1)
@@ -73,6 +73,7 @@ def test_numbers_of_minatar():
         c = resolve(name, "minatar")
         assert (c.learning_rate, c.n_step, c.v_max) == (1e-4, 3, 100)
         assert (c.fractions, c.target_fractions, c.policy_fractions) == (32, 32, 32)
+    assert [resolve(name, "minatar").n_step for name in ("iqn-1step", "m-iqn-1step")] == [1, 1]
 
 
 @pytest.mark.parametrize("suite", SUITES)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from safetensors.numpy import load_file
 
 from munchausen import cli
 from munchausen.experiment import checkpoint, folder
+from munchausen.experiment import training as training_module
 from munchausen.experiment.accounting import LaneAccount
 from munchausen.experiment.checkpoint import list_checkpoints
 from munchausen.experiment.pace import pause_after
@@ -23,6 +25,7 @@ from munchausen.experiment.records import RECORDS, TIMING, read_records
 from munchausen.experiment.settings import make_settings
 from munchausen.experiment.stopping import Interrupted
 from munchausen.experiment.training import Training
+from munchausen.loops.device import DeviceLoop
 
 # Short iterations, each with a checkpoint: much of the time goes into writing them, so a kill at
 # a random moment often lands there.
@@ -283,12 +286,42 @@ def test_a_signal_while_progress_is_shown(tmp_path, two_iterations, step):
     assert_identical(run, uninterrupted)
 
 
-def test_asked_for_more_steps(tmp_path, two_iterations):
+@pytest.mark.parametrize("steps", [1200, 1600])
+def test_asked_for_more_steps(tmp_path, two_iterations, steps):
+    """Also where the first end was inside an iteration: its rows are written again, whole."""
     _, uninterrupted = two_iterations
     run = tmp_path / "run"
-    train(small_settings(1200, iteration_steps=1200), run)
+    settings = small_settings(steps, iteration_steps=1200)
+    train(settings, run)
+    rows = read_records(run)
+    assert rows[-1]["step"] == steps
+    train(settings, run, resume=True)  # nothing to do, and nothing lost
+    assert read_records(run) == rows
     train(small_settings(2400, iteration_steps=1200), run, resume=True)
     assert_identical(run, uninterrupted)
+
+
+def test_speed_is_of_the_steps_this_process_took(tmp_path, monkeypatch):
+    """By a clock that goes at 100 steps a second, stopped inside an iteration and resumed."""
+    now = 0.0
+    advance = DeviceLoop.advance
+
+    def advance_and_tick(loop, state, t, steps):
+        nonlocal now
+        now += steps / 100
+        return advance(loop, state, t, steps)
+
+    def watch(progress):
+        if progress.step == 1600 and not progress.compiling:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(DeviceLoop, "advance", advance_and_tick)
+    monkeypatch.setattr(training_module, "time", SimpleNamespace(monotonic=lambda: now))
+    settings = small_settings(2400, iteration_steps=1200)
+    with pytest.raises(Interrupted):
+        train(settings, tmp_path / "run", watch=watch)
+    train(settings, tmp_path / "run", resume=True)
+    assert [row["steps_per_second"] for row in read_records(tmp_path / "run")] == [100.0, 100.0]
 
 
 def test_a_damaged_checkpoint_costs_one_interval(tmp_path, two_iterations):

@@ -4,6 +4,7 @@ when altered, and a full disk loses nothing. Small rings are made large here."""
 import errno
 import hashlib
 import json
+import signal
 import threading
 
 import jax
@@ -49,12 +50,12 @@ def settings_for(steps):
     )
 
 
-def train(folder, steps, *, resume=False):
+def train(folder, steps, *, resume=False, watch=lambda _: None):
     settings = settings_for(steps)
     training = Training(settings, (reopen if resume else create)(folder, settings))
     try:
         training.start()
-        training.run()
+        training.run(watch)
         # Copies: on a CPU an array may share its memory with a buffer that goes away.
         ring = jax.tree.map(np.array, training.loop.snapshot(training.state).lane.ring)
     finally:
@@ -176,6 +177,21 @@ def test_a_full_disk_stops_cleanly_and_the_checkpoint_before_stays(tmp_path, mon
     assert training.step == step + 400
     steps = [row["step"] for row in read_records(tmp_path / "run")]
     assert steps == sorted(set(steps))
+
+
+def test_a_full_disk_at_a_stop_is_said(tmp_path, monkeypatch):
+    """The last checkpoint is written in the background: a stop must not outrun its failure."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def stop(progress):
+        if progress.step >= 400 and not progress.compiling:
+            monkeypatch.setattr(checkpoints, "save_file", full)
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(StorageError, match="No space left on device"):
+        train(tmp_path / "run", 20_000, watch=stop)
 
 
 def test_after_a_failure_nothing_more_is_written(tmp_path):

@@ -124,6 +124,8 @@ SUITES: dict[str, dict[str, Any]] = {
         "epsilon_decay_steps": 1_000_000,
     },
     # Obando-Ceron & Castro 2021 (Revisiting Rainbow), with the network of MinAtar's authors.
+    # An agent's own n stays: `iqn` and `m-iqn` are the paper's, 3-step; theirs, 1-step, are
+    # `iqn-1step` and `m-iqn-1step`. Their Huber loss on Asterix alone is not taken over.
     # `envs`: measured, see benchmarks/; updates, target copies and ε per step are the same.
     "minatar": {
         "network": "minatar",
@@ -143,7 +145,7 @@ SUITES: dict[str, dict[str, Any]] = {
         "target_fractions": 32,
         "policy_fractions": 32,
     },
-    # Obando-Ceron & Castro 2021, classic control.
+    # Obando-Ceron & Castro 2021, classic control. An agent's own n stays here too.
     "classic": {
         "network": "mlp",
         "initialiser": "glorot_uniform",

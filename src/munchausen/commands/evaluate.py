@@ -103,6 +103,6 @@ def evaluate(
     say(f"median {report['median']:g}, from {report['min']:g} to {report['max']:g}")
     say(f"mean length {report['mean_length']:.0f} steps")
     if result.cut:
-        say(f"{result.cut} episodes were cut at the limit of steps")
+        say(f"{result.cut} episodes were ended by a limit on their steps")
     if (random := random_score(settings.env)) is not None:
         say(f"random play {random:.2f}")

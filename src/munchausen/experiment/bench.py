@@ -111,28 +111,29 @@ def learner_rate(settings: Settings, seconds: float) -> float:
     steps: Steps = loop.steps
     try:
         fill = jax.jit(partial(_fill, actions=steps.spec.actions), donate_argnums=0)
-        state: Any = loop.init()
         if isinstance(loop, HostLoop):
             updates = max(1, loop.batch // settings.config.update_period_steps)
             if jax.default_backend() == "cpu":
                 updates = 1
             learn = loop.learning(updates)
+            lanes = [fill(loop.init().lane)]
         else:
             updates = settings.config.updates_per_group
-            state = loop.snapshot(state)
             function = partial(steps.learn, updates=updates)
-            learn = compiled(over_lanes(function, len(settings.lanes)), uses_up_first=True)
-        held: list[Any] = [fill(state.lane), 0]
-        del state
+            learn = compiled(over_lanes(function, loop.width), uses_up_first=True)
+            lanes = [fill(shard.lane) for shard in loop.init()]  # on a CPU one after the other
+        turns = 0
 
         def turn() -> int:
-            held[0], metrics = learn(held[0], np.int32(held[1]))
-            held[1] += 1
-            if held[1] % 8 == 0:
-                jax.block_until_ready(metrics)
+            nonlocal turns
+            for i, lane in enumerate(lanes):
+                lanes[i], metrics = learn(lane, np.int32(turns))
+                if turns % 8 == 0:
+                    jax.block_until_ready(metrics)
+            turns += 1
             return updates
 
-        return _rate(turn, seconds, lambda: jax.block_until_ready(held[0]))
+        return _rate(turn, seconds, lambda: jax.block_until_ready(lanes))
     finally:
         loop.close()
 

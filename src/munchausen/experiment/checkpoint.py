@@ -33,6 +33,7 @@ from munchausen.experiment.segments import (
     Written,
     block_path,
     fill,
+    fsync,
     most_bytes,
     read_block,
     write_block,
@@ -91,11 +92,11 @@ def write_checkpoint(
     manifest["sha256"] = _manifest_hash(manifest)
     (writing / MANIFEST).write_text(json.dumps(manifest, indent=1))
     for path in (*writing.iterdir(), writing):
-        _fsync(path)
+        fsync(path)
     if place.exists():  # a resumed run wrote this step before it was cut
         shutil.rmtree(place)
     os.rename(writing, place)
-    _fsync(parent)
+    fsync(parent)
     for old in list_checkpoints(folder)[:-KEEP]:
         shutil.rmtree(old)
     return place
@@ -260,11 +261,3 @@ def _manifest_hash(manifest: dict[str, Any]) -> str:
 
 def _is_key(leaf: Any) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -29,7 +29,7 @@ _PHASE_EPISODES = 100
 class Evaluation(NamedTuple):
     returns: np.ndarray
     lengths: np.ndarray
-    cut: int  # episodes ended by the cap
+    cut: int  # episodes ended by a limit on their steps, not by the game
     # Of each episode, at each step: best minus second best action value. None unless asked for.
     gaps: list[np.ndarray] | None = None
 
@@ -144,7 +144,8 @@ def _on_host(
     share: int | None = None,
 ) -> Evaluation:
     """With a `share` of steps, each environment plays whole episodes until it has taken them;
-    otherwise its share of the episodes."""
+    otherwise its share of the episodes. One that knows no end is left at the cap: it cannot be
+    begun again alone, so what it still had to play is not played."""
     count = min(episodes, _HOST_ENVS)
     batch: HostEnvironments = envs.make_host(listing, count)
     steps = make_steps(settings.config, batch.spec, munchausen=False)
@@ -165,7 +166,7 @@ def _on_host(
         lengths: list[int] = []
         tracks: list[np.ndarray] = []
         running: list[list[float]] = [[] for _ in range(count)]
-        t = 0
+        t, cut = 0, 0
         while (quota > 0).any():
             actions = choose(ring, t)
             if gaps:
@@ -177,18 +178,21 @@ def _on_host(
             total += step.reward
             length += 1
             t += 1
-            ended = step.over & (quota > 0)
+            endless = ~step.over & (length >= CAP_STEPS)
+            ended = (step.over | endless) & (quota > 0)
+            cut += int(np.sum(ended & (step.truncated | endless)))
             returns += total[ended].tolist()
             lengths += length[ended].tolist()
             tracks += [np.array(running[i]) for i in np.flatnonzero(ended)]
             quota[ended] -= 1 if share is None else length[ended]
+            quota[endless] = 0
             total[step.over] = 0
             length[step.over] = 0
             for i in np.flatnonzero(step.over):
                 running[i] = []
     finally:
         batch.close()
-    return Evaluation(np.asarray(returns), np.asarray(lengths), 0, tracks if gaps else None)
+    return Evaluation(np.asarray(returns), np.asarray(lengths), cut, tracks if gaps else None)
 
 
 def _outcome(step: HostSteps) -> Outcome:

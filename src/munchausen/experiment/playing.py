@@ -46,7 +46,7 @@ def play(policy: Policy, *, epsilon: float, seed: int, max_steps: int) -> Iterat
         spec = envs.spec_of(settings.listing)
         steps = make_steps(settings.config, spec, munchausen=False)
         head, config, tau = steps.learner.head, settings.config, policy.regulariser.tau
-        key = jax.random.key(seed)
+        key = jax.random.fold_in(jax.random.key(seed), 2)  # 0 and 1 are the environment's
 
         @jax.jit
         def think(ring: Any, t: Any) -> tuple[Any, Any, Any]:

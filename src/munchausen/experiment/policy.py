@@ -16,6 +16,7 @@ from munchausen.backup import Regulariser
 from munchausen.envs import EnvironmentSpec
 from munchausen.errors import UserError
 from munchausen.experiment.checkpoint import (
+    FORMAT,
     DamagedCheckpoint,
     flatten,
     list_checkpoints,
@@ -74,7 +75,12 @@ def load_run(path: Path, lane: int = 0) -> Policy:
 def save_policy(policy: Policy, path: Path) -> None:
     """One safetensors file: the weights, and the settings with a hash of both in its header."""
     arrays = flatten(policy.network)
-    about = {"settings": policy.settings.to_json(), "lane": policy.lane, "step": policy.step}
+    about = {
+        "format": FORMAT,
+        "settings": policy.settings.to_json(),
+        "lane": policy.lane,
+        "step": policy.step,
+    }
     text = json.dumps(about)
     save_file(arrays, path, metadata={"munchausen": text, "sha256": _hash(arrays, text)})
 
@@ -100,6 +106,8 @@ def load_policy(path: Path) -> Policy:
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
         # Its hash is right, so it was made by somebody, not damaged.
         raise UserError(f"{path} is no saved agent: its settings cannot be read") from error
+    if about.get("format") != FORMAT:
+        raise UserError(f"{path} has format {about.get('format')}; this version reads {FORMAT}")
     return Policy(settings, lane, unflatten(arrays, network_template(settings), path), step)
 
 

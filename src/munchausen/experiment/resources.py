@@ -23,9 +23,11 @@ def check(settings: Settings) -> str | None:
     spec = envs.spec_of(settings.listing)
     frame_bytes = int(np.prod(spec.frame_shape)) * np.dtype(spec.frame_dtype).itemsize
     needed = len(settings.lanes) * settings.config.capacity * (frame_bytes + 9)
+    if len(settings.lanes) > 1 and jax.default_backend() == "cpu":
+        needed *= 2  # there lanes are apart, and a checkpoint joins a copy of them
     there = device_memory()
     if there is not None and needed > _SHARE * there:
-        fits = int(_SHARE * there / len(settings.lanes) / (frame_bytes + 9)) // 1_000 * 1_000
+        fits = int(_SHARE * there / needed * settings.config.capacity) // 1_000 * 1_000
         lanes = f" for {len(settings.lanes)} lanes" if len(settings.lanes) > 1 else ""
         raise UserError(
             f"the replay{lanes} needs {needed / 1e9:.1f} GB and the device has "

@@ -162,6 +162,7 @@ class SegmentWriter:
         writing = path.with_suffix(".writing")
         digest = write_block(writing, block)
         os.replace(writing, path)
+        fsync(self.folder)  # its name too, before a checkpoint vouches for it
         self.written.append(Written(block.first, digest))
 
     def _work(self) -> None:
@@ -175,6 +176,15 @@ class SegmentWriter:
             finally:
                 self._jobs.task_done()
         self._jobs.task_done()
+
+
+def fsync(path: Path) -> None:
+    """A file's contents, or a folder's names."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def block_path(folder: Path, first: int, kind: str = "rows") -> Path:

@@ -5,7 +5,7 @@ from typing import Any
 
 
 class Interrupted(Exception):
-    """A signal asked for the end; what was done is in checkpoints."""
+    """A signal asked for the end, and it came where nothing is lost by it."""
 
     def __init__(self, number: int, where: str):
         super().__init__(f"stopped by {signal.Signals(number).name} {where}")
@@ -20,6 +20,7 @@ class StopSignals:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> None:
+        self.asked, self._before = None, {}
         try:
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._keep)

@@ -1,8 +1,9 @@
 """Training from start, or from a checkpoint, to the end."""
 
+import signal
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,9 @@ class Training:
         self._segments: SegmentWriter | None = None
         self._tracker: Tracker | None = None
         self._signals = StopSignals()
+        # Where in the records the rows begin of an iteration that the run's end cut short: a run
+        # that goes on beyond it writes them again, of the whole iteration.
+        self._unfinished_from: int | None = None
 
     def start(self) -> None:
         """From the newest whole checkpoint of the folder, or from the beginning."""
@@ -109,31 +113,44 @@ class Training:
                 )
 
     def _restore_counters(self, counters: dict[str, Any]) -> int:
-        """Returns how long the records were."""
+        """Returns how much of the records to keep."""
         try:
             self.step, self.seconds = int(counters["step"]), float(counters["seconds"])
             self.accounts = [LaneAccount.from_json(x) for x in counters["accounts"]]
             if len(self.accounts) != len(self.settings.lanes) or self.step < 0:
                 raise ValueError("they are of another run")
+            unfinished = counters["unfinished_from"]
+            if unfinished is None or self.step < self.settings.steps:
+                return int(counters["records_bytes"] if unfinished is None else unfinished)
+            self._unfinished_from = int(unfinished)
             return int(counters["records_bytes"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UserError(f"the counters of the checkpoint cannot be read: {error}") from error
 
     def run(self, watch: Callable[[Progress], None] = lambda _: None) -> None:
-        """Trains to `settings.steps`. On SIGINT or SIGTERM it writes a checkpoint first."""
-        with nullcontext() if self.folder is None else self._signals:
-            self._run(watch)
+        """Trains to `settings.steps`. On SIGINT or SIGTERM it ends before, between two chunks,
+        where the state is whole, and with a folder it has written a checkpoint."""
+        with self._signals:
+            stop = self._run(watch)
             if self._segments is not None:
                 with self._writing():
                     self._segments.wait()
+        if stop is None:
+            return
+        if self.folder is None and stop == signal.SIGINT:
+            raise KeyboardInterrupt  # as in any other call
+        raise Interrupted(stop, f"at step {self.step:,}")
 
     def attach(self, folder: RunFolder) -> None:
         """Goes on keeping records in a folder that `detach` let go of."""
         self.folder = folder
-        self._records = RecordWriter(folder.path, records_bytes(folder.path))
+        keep_bytes, self._unfinished_from = self._unfinished_from, None
+        keep_bytes = records_bytes(folder.path) if keep_bytes is None else keep_bytes
+        self._records = RecordWriter(folder.path, keep_bytes)
         ring = self.loop.replay(self.state)
         if self._segmented(ring):
-            written = named_blocks(list_checkpoints(folder.path)[-1])
+            newest = list_checkpoints(folder.path)[-1:]
+            written = named_blocks(newest[0]) if newest else []
             self._segments = SegmentWriter(folder.path, ring, written)
 
     def _segmented(self, ring: Ring) -> bool:
@@ -157,11 +174,12 @@ class Training:
         self.loop.close()
         self.detach()
 
-    def _run(self, watch: Callable[[Progress], None]) -> None:
+    def _run(self, watch: Callable[[Progress], None]) -> int | None:
+        """Returns the signal that asked for an end before the end, if one did."""
         settings = self.settings
         chunk = chunk_steps(settings)
         begun, before = time.monotonic(), self.seconds
-        iteration_begun, checkpointed = begun, begun
+        iteration_begun, iteration_from, checkpointed = begun, self.step, begun
         pause = settings.checkpoint_seconds
         speed = Speed()
         pending: Callable[[], None] | None = None
@@ -193,8 +211,9 @@ class Training:
                 pending()
                 pending = None
             if boundary:
-                self._end_iteration(now - iteration_begun)
-                iteration_begun = now
+                # Of the steps this process has taken, without the evaluation that may follow.
+                self._end_iteration((self.step - iteration_from) / max(now - iteration_begun, 1e-9))
+                iteration_begun, iteration_from = time.monotonic(), self.step
             if save:
                 begun_writing = time.monotonic()
                 with self._writing():
@@ -202,7 +221,8 @@ class Training:
                 checkpointed = time.monotonic()
                 pause = pause_after(checkpointed - begun_writing, settings.checkpoint_seconds)
             if stop is not None and not done:
-                raise Interrupted(stop, f"at step {self.step:,}")
+                return stop
+        return None
 
     def _writing(self) -> AbstractContextManager[None]:
         return writing(self.folder.path if self.folder else "the run")
@@ -213,10 +233,10 @@ class Training:
         for lane, account in enumerate(self.accounts):
             account.add(chunk, lane)
 
-    def _end_iteration(self, seconds: float) -> None:
+    def _end_iteration(self, steps_per_second: float) -> None:
         settings = self.settings
         iteration = -(-self.step // settings.iteration_steps)
-        taken = self.step - (iteration - 1) * settings.iteration_steps
+        whole = self.step % settings.iteration_steps == 0
         rows = []
         for lane, (spec, account) in enumerate(zip(settings.lanes, self.accounts, strict=True)):
             row = {
@@ -227,14 +247,16 @@ class Training:
                 "step": self.step,
                 **account.row(),
                 **self._evaluate(lane, iteration),
-                "steps_per_second": round(taken / seconds, 1) if seconds > 0 else None,
+                "steps_per_second": round(steps_per_second, 1),
                 "seconds": round(self.seconds, 3),
             }
-            account.begin_iteration()
+            if whole:
+                account.begin_iteration()
             rows.append(row)
-        self.rows += rows
+        self.rows = [row for row in self.rows if row["iteration"] != iteration] + rows
         if self._records is not None:
             with self._writing():
+                self._unfinished_from = None if whole else self._records.sync()
                 self._records.append(rows)
         if self._tracker is not None:
             self._tracker.append(rows)
@@ -244,11 +266,10 @@ class Training:
         settings = self.settings
         if not settings.evaluation_steps:
             return {}
-        online = self.loop.snapshot(self.state).lane.learner.online
         spec = settings.lanes[lane]
         result = phase(
             settings,
-            jax.tree.map(lambda x: x[lane], online),
+            self.loop.network(self.state, lane),
             spec.regulariser,
             steps=settings.evaluation_steps,
             epsilon=settings.config.evaluation_epsilon,
@@ -271,6 +292,7 @@ class Training:
             "step": self.step,
             "seconds": self.seconds,
             "records_bytes": self._records.sync(),
+            "unfinished_from": self._unfinished_from,
             "settings": comparable(self.settings),
             "accounts": [account.to_json() for account in self.accounts],
         }

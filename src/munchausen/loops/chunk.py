@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from munchausen.networks import Network
 from munchausen.replay import Ring
 
 
@@ -42,6 +43,10 @@ class Loop(Protocol):
 
     def replay(self, state: Any) -> Ring:
         """The replay of all lanes, lanes first."""
+        ...
+
+    def network(self, state: Any, lane: int) -> Network:
+        """The online network of one lane."""
         ...
 
     def restore(self, snapshot: Any) -> Any:

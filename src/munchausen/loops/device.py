@@ -30,6 +30,7 @@ from munchausen.loops.lane import (
     stack_regularisers,
     tick_keys,
 )
+from munchausen.networks import Network
 from munchausen.replay import Outcome, Ring
 
 
@@ -87,6 +88,10 @@ class DeviceLoop:
 
     def replay(self, state: State) -> Ring:
         return self.snapshot(state).lane.ring
+
+    def network(self, state: State, lane: int) -> Network:
+        shard = state[lane // self.width]
+        return jax.tree.map(lambda x: x[lane % self.width], shard.lane.learner.online)
 
     def restore(self, snapshot: DeviceLane) -> State:
         if self.width == len(self.lanes):

@@ -24,6 +24,7 @@ from munchausen.loops.lane import (
     over_lanes,
     stack_regularisers,
 )
+from munchausen.networks import Network
 from munchausen.replay import Outcome, Ring
 
 
@@ -85,6 +86,10 @@ class HostLoop:
 
     def replay(self, state: HostState) -> Ring:
         return state.lane.ring
+
+    def network(self, state: HostState, lane: int) -> Network:
+        online = state.lane.learner.online
+        return online if len(self.lanes) == 1 else jax.tree.map(lambda x: x[lane], online)
 
     def _with_learner(self, state: HostState, axis: Callable[[Any], Any]) -> HostState:
         """A single learner is kept without an axis of lanes: XLA cannot update `[1, n]` in place

@@ -87,8 +87,8 @@ class Convolution(eqx.Module):
     a CPU it is the faster one where it has many channels to work on (Atari), and its weight
     gradient is slower by an order of magnitude where it has few (MinAtar).
 
-    Weights are kept as that product takes them, so that nothing has to turn them, their gradients
-    or their moments at every update; `filters` has the usual form.
+    Weights are kept as that product takes them, so that a GPU has not to turn them, their
+    gradients and their moments at every update; `filters` has the usual form.
     """
 
     weight: Float[Array, "rows columns"]
@@ -135,7 +135,7 @@ class Convolution(eqx.Module):
     @property
     def _is_beside(self) -> bool:
         """Whether shifted images lie beside each other, not products."""
-        return self.stride * self.stride * self.inputs < self.bias.shape[0]
+        return self.stride * self.stride * self.inputs < self.bias.shape[-1]
 
     def __call__(self, x: Float[Array, "H W I"]) -> Float[Array, "h w O"]:
         return self.of_blocks(self.blocks(x))

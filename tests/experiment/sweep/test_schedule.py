@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from munchausen.errors import UserError
+from munchausen.errors import StorageError, UserError
 from munchausen.experiment.pace import Progress
 from munchausen.experiment.records import CONFIG, RECORDS, is_live
 from munchausen.experiment.stopping import Interrupted
@@ -259,6 +259,12 @@ def test_heartbeats_go_on_when_the_clock_goes_back(tmp_path, monkeypatch):
     for step in (1, 2, 3):
         watch(Progress(step, 10, [None], 1.0, compiling=False))
         assert heartbeat.read_heartbeat(tmp_path).step == step
+
+
+def test_a_heartbeat_on_a_full_disk_is_told_as_one(tmp_path):
+    watch = heartbeat.write_heartbeats(tmp_path / "gone")
+    with pytest.raises(StorageError, match="cannot write to"):
+        watch(Progress(1, 10, [None], 1.0, compiling=False))
 
 
 def wait_for(condition, seconds: float = 60) -> None:

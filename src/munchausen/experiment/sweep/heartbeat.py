@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from munchausen.errors import writing
 from munchausen.experiment.folder import write_json
 from munchausen.experiment.pace import Progress
 
@@ -35,7 +36,8 @@ def write_heartbeats(folder: Path) -> Callable[[Progress], None]:
         if now - last >= _EVERY_SECONDS or p.step >= p.steps:
             last = now
             beat = Heartbeat(p.step, p.steps, p.scores, round(p.steps_per_second, 1))
-            write_json(folder / HEARTBEAT, beat._asdict())
+            with writing(folder):
+                write_json(folder / HEARTBEAT, beat._asdict())
 
     return watch
 

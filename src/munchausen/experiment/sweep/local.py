@@ -35,7 +35,7 @@ class Backend(Protocol):
     def submit(self, job: Job) -> None: ...
 
     def poll(self) -> list[tuple[Job, Outcome]]:
-        """The attempts that have ended. Waits a moment if none has."""
+        """The attempts that have ended."""
         ...
 
     def stop(self) -> None:
