@@ -251,7 +251,7 @@ class TestFields:
             ({"batch_size": 5000}, "batch_size 5000 is larger than capacity 2000"),
             ({"agent": "mdqn"}, "unknown agent 'mdqn'; did you mean 'm-dqn'"),
             ({"env": "gym/CartPol-v1"}, "did you mean 'gym/CartPole-v1'"),
-            ({"env": "gym/Pendulum-v1"}, "continuous actions"),
+            ({"env": "gym/Pendulum-v1"}, "has actions Box"),
         ],
         ids=str,
     )

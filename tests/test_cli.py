@@ -1,6 +1,7 @@
 """The command line, as a user meets it: what it prints, writes and returns."""
 
 import contextlib
+import errno
 import fcntl
 import io
 import json
@@ -20,6 +21,7 @@ import pytest
 
 from munchausen import Agent, cli
 from munchausen.agent.config import FIELDS
+from munchausen.commands import evaluate as evaluate_command
 from munchausen.experiment.checkpoint import list_checkpoints, read_arrays
 from munchausen.experiment.records import read_records
 from munchausen.experiment.training import Training
@@ -151,8 +153,7 @@ BAD_TRAINING = {
     "no temperature to draw from": (["adam-dqn", "--exploration", "stochastic"], ["--tau"]),
     "agents of different heads": (["m-dqn,iqn"], ["m-dqn and iqn", "head", "one by one"]),
     # Environments that do not fit.
-    "continuous actions": (["--env", "gym/Pendulum-v1"], ["continuous", "gym/CartPole-v1"]),
-    "observations that are no array": (["--env", "gym/FrozenLake-v1"], ["Discrete", "Flatten"]),
+    "continuous actions": (["--env", "gym/Pendulum-v1"], ["actions Box", "gym/CartPole-v1"]),
     # Resuming.
     "resume nothing": (["--resume"], ["--out"]),
     "resume a folder that is not there": (["--resume", "--out", "runs/x"], ["runs/x is no run"]),
@@ -574,6 +575,21 @@ class TestTraining:
         assert report["min"] <= report["median"] <= report["max"]
         assert report["mean_length"] > 0
         assert_refused(munchausen("evaluate", str(run), "--lane", "1"), "lanes 0 to 0, not 1")
+
+    def test_a_folder_that_cannot_be_written(self, trained, tmp_path, monkeypatch):
+        """Somebody else's results, say."""
+        run = tmp_path / "run"
+        shutil.copytree(trained[0], run)
+        (run / "lock").unlink()
+        (run / "lock").mkdir()
+        assert_refused(munchausen("train", "--resume", "--out", str(run)), "cannot write to")
+
+        def refuse(*_):
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        monkeypatch.setattr(evaluate_command, "write_action_gaps", refuse)
+        result = munchausen("evaluate", str(run), "--episodes", "1", "--action-gaps", "--json")
+        assert_refused_late(result, "cannot write to", "Read-only file system")
 
     def test_default_folder_is_free(self, tmp_path, monkeypatch):
         """Without --out a run goes under runs/, a second one beside it."""

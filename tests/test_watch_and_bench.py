@@ -98,6 +98,16 @@ class TestWatch:
         assert code == 2
         assert said in err
 
+    def test_a_place_that_cannot_be_written_is_said_before_the_game(
+        self, capsys, minatar_run, tmp_path
+    ):
+        (tmp_path / "clip.mp4").mkdir()
+        code, out, err = munchausen(
+            capsys, "watch", str(minatar_run), "--out", str(tmp_path / "clip.mp4")
+        )
+        assert (code, out) == (2, "")
+        assert "cannot write" in err
+
     def test_without_the_extra_says_how_to_install_it(self, capsys, minatar_run, monkeypatch):
         monkeypatch.setitem(sys.modules, "av", None)
         code, _, err = munchausen(capsys, "watch", str(minatar_run), "--steps", "2")

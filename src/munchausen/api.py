@@ -8,10 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from safetensors import SafetensorError
 
 from munchausen.agent import AgentConfig
 from munchausen.agent.actor import act, values
-from munchausen.envs import DEFAULT_ENVIRONMENT
+from munchausen.envs import DEFAULT_ENVIRONMENT, import_module_of
 from munchausen.errors import UserError
 from munchausen.experiment.evaluation import evaluate
 from munchausen.experiment.folder import create, reopen
@@ -41,6 +42,9 @@ class Agent:
         seed: int = 0,
         **changes: Any,
     ):
+        if not isinstance(env, str):
+            raise UserError(f"env is a name, such as 'gym/CartPole-v1', not {type(env).__name__}")
+        import_module_of(env)
         self._settings = make_settings([agent], env, seeds=[seed], changes=changes)
         self._training: Training | None = None
         self._loaded: Policy | None = None
@@ -138,7 +142,11 @@ class Agent:
 
     def save(self, path: str | Path) -> None:
         """Writes the policy to one safetensors file (no pickle)."""
-        save_policy(self._policy(), Path(path))
+        policy = self._policy()
+        try:
+            save_policy(policy, Path(path))
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"cannot write {path}: {error}") from error
 
     @classmethod
     def load(cls, path: str | Path, *, lane: int = 0) -> "Agent":

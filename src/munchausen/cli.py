@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from munchausen.commands import COMMANDS
+from munchausen.commands.console import import_named
 from munchausen.errors import StorageError, TrainingDiverged, UserError, unknown
 from munchausen.experiment.stopping import Interrupted
 
@@ -35,6 +36,15 @@ def make_parser() -> Parser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         sub.add_argument("--json", action="store_true", help="print JSON for machines")
+        if name in ("train", "evaluate", "watch", "bench"):
+            sub.add_argument(
+                "--import",
+                dest="imports",
+                action="append",
+                default=[],
+                metavar="MODULE",
+                help="import this first: it registers an environment of your own",
+            )
         command.configure(sub)
     return parser
 
@@ -45,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options = _parse(arguments)
         _use_compilation_cache()
+        import_named(getattr(options, "imports", []), [getattr(options, "env", None) or ""])
         return COMMANDS[options.command].run(options)
     except UserError as error:
         print(f"munchausen: {error}", file=sys.stderr)
@@ -56,6 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"munchausen: {stop}", file=sys.stderr)
         return 128 + stop.number
     except KeyboardInterrupt:
+        print("munchausen: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `munchausen agents | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -78,16 +90,21 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     if rest:
         flag = rest[0].split("=")[0]
         if flag.startswith("-"):
-            flags = [o for o in _flags(parser, options.command) if o.startswith("--")]
-            raise unknown("option", flag, flags)
+            raise unknown("option", flag, _flags(parser, options.command))
         raise UserError(f"unexpected {rest[0]!r}; see munchausen {options.command} --help")
     return options
 
 
 def _flags(parser: argparse.ArgumentParser, command: str) -> list[str]:
+    """The long ones that are shown."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            return list(action.choices[command]._option_string_actions)
+            options = action.choices[command]._option_string_actions
+            return [
+                flag
+                for flag, option in options.items()
+                if flag.startswith("--") and option.help != argparse.SUPPRESS
+            ]
     return []
 
 

@@ -36,7 +36,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     known = list(known)
     likeness = {k: _likeness(name, k) for k in known}
     best = max(likeness.values(), default=0.0)
-    near = sorted((k for k in known if likeness[k] >= max(0.7, best - 0.08)), key=likeness.get)  # type: ignore[arg-type]
+    near = sorted((k for k in known if likeness[k] >= max(0.65, best - 0.08)), key=likeness.get)  # type: ignore[arg-type]
     if near:
         names = " or ".join(repr(k) for k in near[:-4:-1])
         return UserError(f"unknown {what} {name!r}; did you mean {names}?")

@@ -41,7 +41,7 @@ def _plain(stream: Any) -> Callable[[Progress], None]:
 
 def _eta(p: Progress) -> str:
     lanes = max(1, len(p.scores))
-    if p.steps_per_second <= 0:
+    if p.steps_per_second <= 0 or not p.learning:
         return "–"
     return clock((p.steps - p.step) * lanes / p.steps_per_second)
 

@@ -89,6 +89,45 @@ def test_figures(tmp_path):
     assert f"figures: {len(names)} files" in out
 
 
+def test_figures_are_no_report(tmp_path):
+    write_study(tmp_path / "runs")
+    code, out, _ = report(tmp_path / "runs", "--format", "md", "--figures", tmp_path / "figures")
+    assert code == 0
+    assert "report:" not in out
+
+
+def test_the_first_row_of_a_run(tmp_path):
+    """What a newcomer looks at: one iteration, stopped; a point, no NaN and no warning."""
+    run = write_run(tmp_path / "run", [[3.0]], status=None)
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {"steps": 100_000}))
+    figures = tmp_path / "figures"
+    code, out, err = report(run, "--out", tmp_path / "r.html", "--figures", figures)
+    assert code == 0
+    assert "nan" not in (out + (tmp_path / "r.html").read_text()).lower().replace("finance", "")
+    assert "warning" not in err
+    assert "was stopped at 1,000 of 100,000 steps" in err
+    assert "fewer than 5 iterations on minatar/breakout" in err
+    assert (figures / "learning-curves.png").exists()
+
+
+def test_the_reason_is_said_once(tmp_path):
+    """No run is that long; that none has a random score would be another reason, and not so."""
+    write_study(tmp_path / "runs")
+    code, out, err = report(tmp_path / "runs", "--format", "md", "--at", 10**9)
+    assert code == 0
+    assert "no run has 1,000,000,000 steps" in out
+    assert "random score" not in err
+    assert "| game |" not in out
+
+
+def test_a_baseline_is_offered_only_if_it_is_there(tmp_path):
+    write_study(tmp_path / "runs")
+    code, _, err = report(tmp_path / "runs", "--baseline", "nobody")
+    assert code == 2
+    assert "human" not in err
+
+
 def test_baselines_and_lengths_can_be_chosen(tmp_path):
     write_study(tmp_path / "runs")
     code, out, _ = report(

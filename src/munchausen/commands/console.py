@@ -2,10 +2,11 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from munchausen.agent.config import parse_value
+from munchausen.envs import import_by_name, import_module_of
 from munchausen.errors import UserError
 
 
@@ -35,6 +36,18 @@ def printable(text: str) -> str:
 def program() -> str:
     """How this program was called, so that the next line can be copied as it stands."""
     return "uv run munchausen" if "UV_RUN_RECURSION_DEPTH" in os.environ else "munchausen"
+
+
+def import_named(modules: Iterable[str], envs: Iterable[str]) -> None:
+    """Modules that the user names, by themselves or in `gym/module:ID`. They are found from here,
+    as a script's would be."""
+    modules, envs = list(modules), [env for env in envs if ":" in env]
+    if modules or envs:
+        sys.path.insert(0, os.getcwd())
+    for module in modules:
+        import_by_name(module)
+    for env in envs:
+        import_module_of(env)
 
 
 def speaker(as_json: bool) -> Callable[[str], None]:

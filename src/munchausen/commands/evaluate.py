@@ -92,7 +92,10 @@ def evaluate(
         "cut": result.cut,
     }
     if result.gaps is not None:
-        path = write_action_gaps(run, spec.agent, spec.seed, (x.tolist() for x in result.gaps))
+        try:
+            path = write_action_gaps(run, spec.agent, spec.seed, (x.tolist() for x in result.gaps))
+        except OSError as error:
+            raise UserError(f"cannot write to {run}: {error.strerror}") from error
         report["action_gap"] = float(np.mean(np.concatenate(result.gaps)))
         say(f"mean action gap {report['action_gap']:.4g}; along each trajectory: {path}")
     if as_json:

@@ -69,21 +69,19 @@ def run(options: argparse.Namespace) -> int:
         text = make_page(results, out, options.title or _title(options.paths))
     else:
         text = FORMATS[options.format](results)
-    written = []
     if out is not None:
         _write(out, text)
-        written.append(str(out))
-    if options.figures is not None:
-        written += _write_figures(results, options.figures)
+    figures = [] if options.figures is None else _write_figures(results, options.figures)
     if options.json:
+        written = [str(out)] * (out is not None) + figures
         print(json.dumps({"written": written, **tables.json_data(results)}, allow_nan=False))
     elif out is None:
         sys.stdout.write(text)
-    _say(results, written, quiet=options.json or out is None)
+    _say(results, out, figures, quiet=options.json or out is None)
     return 0
 
 
-def _say(results: Results, written: list[str], quiet: bool) -> None:
+def _say(results: Results, out: Path | None, figures: list[str], quiet: bool) -> None:
     say = speaker(as_json=quiet)
     if not quiet:
         for comparison in results.comparisons:
@@ -96,10 +94,10 @@ def _say(results: Results, written: list[str], quiet: bool) -> None:
         print(f"note: {printable(note)}", file=sys.stderr)
     if len(results.notes) > 8:
         print(f"note: and {len(results.notes) - 8} more in the report", file=sys.stderr)
-    for path in written[:1]:
-        say(f"report: {path}")
-    if len(written) > 1:
-        say(f"figures: {len(written) - 1} files in {Path(written[-1]).parent}")
+    if out is not None:
+        say(f"report: {out}")
+    if figures:
+        say(f"figures: {len(figures)} files in {Path(figures[-1]).parent}")
 
 
 def _title(paths: list[Path]) -> str:

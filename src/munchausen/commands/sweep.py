@@ -4,11 +4,12 @@ import argparse
 import contextlib
 import importlib.util
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 from munchausen.agent.config import FIELDS, parse_value
-from munchausen.commands.console import printable, program, speaker, table, whole
+from munchausen.commands.console import import_named, printable, program, speaker, table, whole
 from munchausen.commands.sweep_plan import show_plan
 from munchausen.commands.sweep_table import (
     run_name,
@@ -22,6 +23,7 @@ from munchausen.experiment.stopping import Interrupted
 from munchausen.experiment.sweep.attempt import LOGS
 from munchausen.experiment.sweep.cluster import RayBackend, arrange_cluster, connect
 from munchausen.experiment.sweep.folder import (
+    check_out,
     current_jobs,
     finish_splits,
     open_sweep,
@@ -103,6 +105,7 @@ def run(options: argparse.Namespace) -> int:
     out = options.out or out or DEFAULT_OUT
     saved = read_grid(out)
     grid = _grid(named or (saved[0] if saved and not options.agents else None), options)
+    import_named([], grid.envs)
     configurations(grid)  # names and numbers are checked before anything is started
     _check_extras(grid)
     if options.dry_run:
@@ -120,6 +123,7 @@ def _check_extras(grid: Grid) -> None:
 
 
 def _dry_run(grid: Grid, out: Path, together: int | None, options: argparse.Namespace) -> int:
+    check_out(out)
     arrangement, ray, slots = _arrange(grid, together, options)
     if ray is not None:
         ray.shutdown()
@@ -194,7 +198,7 @@ def _report(out: Path, states: dict[Any, Any], say: Any, *, as_json: bool) -> in
     if failed:
         say(f"to try them again: {program()} sweep --out {out}")
     else:
-        say(f"next: {program()} report {out}")
+        say(f"next: {program()} report {shlex.quote(str(out))}")
     return 1 if failed else 0
 
 

@@ -27,7 +27,7 @@ def show_plan(
     """`environment`: of a process of the sweep. `rate`: steps/s of one, not to be measured."""
     say = speaker(as_json)
     jobs = make_jobs(grid, arrangement.together)
-    say(f"{grid.runs:,} runs in {len(jobs):,} processes, {arrangement.in_words}")
+    say(f"{_count(grid.runs, 'run')} in {_count(len(jobs), 'process')}, {arrangement.in_words}")
     rates = (lambda _: rate) if rate else measured(2.0, say)
     # Measured with as many cores as a process of the sweep would have.
     with _environment(environment):
@@ -78,6 +78,11 @@ def _environment(changes: dict[str, str]):
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _count(number: int, what: str) -> str:
+    plural = "es" if what.endswith("s") else "s"
+    return f"{number:,} {what}{plural * (number != 1)}"
 
 
 def _free(path: Path) -> int:

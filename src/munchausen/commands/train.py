@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -118,16 +119,20 @@ def _train(settings: Settings, out: Path, options: argparse.Namespace) -> None:
     say = speaker(options.json)
     names = "+".join(dict.fromkeys(lane.agent for lane in settings.lanes))
     count = len(settings.lanes)
-    training = Training(settings, opened, options.track)
+    lanes = f", {count} lanes" if count > 1 else ""
+    own = _import_again(settings)
+    say(f"{names} on {settings.env}, {settings.steps:,} steps{lanes}")
+    say(f"run: {out}")
+    training: Training | None = None
     try:
+        training = Training(settings, opened, options.track)
         training.start()
         if training.step > settings.steps:
             raise UserError(f"{out} is at step {training.step:,} already; ask for more --steps")
         if resume:
             opened.note_start(settings)
-        lanes = f", {count} lanes" if count > 1 else ""
-        say(f"{names} on {settings.env}, {settings.steps:,} steps{lanes}")
-        say(f"run: {out}" + (f", resumed at step {training.step:,}" if training.step else ""))
+        if training.step:
+            say(f"resumed at step {training.step:,}")
         with show_progress(names) as watch:
             swept = options.tether is not None
             training.run(_both(watch, write_heartbeats(out)) if swept else watch)
@@ -137,11 +142,14 @@ def _train(settings: Settings, out: Path, options: argparse.Namespace) -> None:
         kept = list_checkpoints(out)
         where = f"the last good checkpoint is {kept[-1]}" if kept else "there was no checkpoint yet"
         raise TrainingDiverged(f"{error}; {where}") from None
-    except Interrupted:
-        say(f"to go on: {program()} train --resume --out {out}")
+    except (Interrupted, KeyboardInterrupt):
+        say(f"to go on: {program()} train --resume --out {shlex.quote(str(out))}{own}")
         raise
     finally:
-        training.close()
+        if training is not None:
+            training.close()
+        else:
+            opened.close()
 
 
 def _both(
@@ -231,11 +239,18 @@ def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
     say("score: mean return of the last 100 training episodes")
     say(f"curve: {out / CURVE}")
     say(f"speed: {speed:,.0f} steps/s" if speed else "speed: nothing was left to do")
-    say(f"next:  {program()} evaluate {out}")
-    other = "adam-dqn" if agents[0] != "adam-dqn" else "m-dqn"
-    say(f"       {program()} train {other} --env {settings.env}     to compare")
+    own = _import_again(settings)
+    say(f"next:  {program()} evaluate {shlex.quote(str(out))}{own}")
+    for other in [name for name in ("adam-dqn", "m-dqn") if name not in agents][:1]:
+        say(f"       {program()} train {other} --env {settings.env}     to compare")
     if as_json:
         print(json.dumps(result))
+
+
+def _import_again(settings: Settings) -> str:
+    """What a later command must say of an environment that a module registers."""
+    module = settings.env.removeprefix("gym/").rpartition(":")[0]
+    return f" --import {module}" if module else ""
 
 
 def _seconds(value: str | None) -> float | None:

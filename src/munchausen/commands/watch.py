@@ -50,6 +50,10 @@ def run(options: argparse.Namespace) -> int:
         raise UserError(f"--out must end in .mp4, not {out.name}")
     if not out.parent.is_dir():
         raise UserError(f"there is no folder {out.parent}")
+    try:
+        open(out, "ab").close()  # now, and not after the game
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}; name another --out") from error
     fps = whole("fps", options.fps, 1) or 15
     spec = policy.settings.lanes[policy.lane]
     say = speaker(options.json)

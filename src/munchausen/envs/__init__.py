@@ -1,3 +1,4 @@
+from munchausen.envs.gym import import_by_name, import_module_of
 from munchausen.envs.registry import (
     DEFAULT_ENVIRONMENT,
     LISTINGS,
@@ -19,6 +20,8 @@ __all__ = [
     "Listing",
     "action_names",
     "find",
+    "import_by_name",
+    "import_module_of",
     "make_host",
     "make_jax",
     "spec_of",

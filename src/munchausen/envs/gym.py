@@ -1,10 +1,18 @@
-"""Gymnasium environments with discrete actions, as a batch on the host."""
+"""Gymnasium environments with discrete actions, as a batch on the host.
 
+One is named as Gymnasium names it: `ID`, or `module:ID` where importing a module registers it.
+Nothing is imported because a file says so: a run's folder may be somebody else's.
+"""
+
+import importlib
+import os
+import sys
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import FlattenObservation
 
 from munchausen.envs.spec import EnvironmentSpec, HostSteps
 from munchausen.errors import UserError, unknown
@@ -13,39 +21,63 @@ from munchausen.errors import UserError, unknown
 CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "LunarLander-v3")
 
 
+def import_module_of(name: str) -> None:
+    """Imports the module of `gym/module:ID`, for those who were given that name by their user."""
+    module = name.removeprefix("gym/").rpartition(":")[0]
+    if module:
+        import_by_name(module)
+
+
+def import_by_name(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except (ImportError, TypeError, ValueError) as error:
+        raise UserError(f"cannot import {module!r}: {error}") from error
+
+
+def check_known(name: str) -> None:
+    """Refuses an id, or `module:ID`, that no imported module has registered."""
+    module, _, id = name.rpartition(":")
+    if module and module not in sys.modules:
+        raise UserError(
+            f"gym/{name} is registered by {module!r}: if you trust that module, --import {module} "
+            f"(in Python: import {module})"
+        )
+    if id not in gymnasium.registry:
+        error = unknown("environment", f"gym/{id}", [f"gym/{id}" for id in gymnasium.registry])
+        if "did you mean" in str(error):
+            raise error
+        raise UserError(
+            f"unknown environment 'gym/{id}'; there are: {', '.join(f'gym/{x}' for x in CLASSIC)} "
+            "and others of Gymnasium; for one of your own, gym/MODULE:ID or --import MODULE"
+        )
+
+
 class GymEnvironments:
-    """`count` copies of one Gymnasium environment."""
+    """`count` copies of one Gymnasium environment. Observations that are no arrays (a number of
+    a state, several parts) are flattened as Gymnasium does it: numbers become one-hot."""
 
     spec: EnvironmentSpec
 
     def __init__(self, name: str, count: int):
-        if name not in gymnasium.registry:
-            raise unknown("environment", f"gym/{name}", [f"gym/{id}" for id in gymnasium.registry])
-        try:
-            self._envs: Any = gymnasium.make_vec(
-                name,
-                num_envs=count,
-                vectorization_mode="sync",
-                vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
-            )
-        except gymnasium.error.DependencyNotInstalled as error:
-            extra = "box2d" if "ox2d" in str(error).lower() else None
-            line = f"pip install 'munchausen[{extra}]'" if extra else str(error)
-            raise UserError(f"gym/{name} needs an extra: {line}") from error
+        check_known(name)
+        self._envs = _make_vector(name, count)
+        if _flattens(self._envs.single_observation_space):
+            self._envs.close()
+            self._envs = _make_vector(name, count, [FlattenObservation])
         space, actions = self._envs.single_observation_space, self._envs.single_action_space
         if not isinstance(actions, gymnasium.spaces.Discrete):
             raise UserError(
-                f"gym/{name} has continuous actions ({actions}); munchausen's agents choose "
-                "among discrete ones: try gym/CartPole-v1 or gym/LunarLander-v3"
+                f"gym/{name} has actions {actions}; munchausen's agents choose one of a number "
+                "of them (Discrete): try gym/CartPole-v1 or gym/LunarLander-v3"
             )
         if not isinstance(space, gymnasium.spaces.Box):
             raise UserError(
-                f"gym/{name} has observations of type {type(space).__name__}; only arrays (Box) "
-                "are supported: wrap it with gymnasium.wrappers.FlattenObservation"
+                f"gym/{name} has observations of type {type(space).__name__}, which cannot be "
+                "made an array of one size"
             )
         self._first_action = int(actions.start)
-        spec = gymnasium.spec(name)
-        self.reward_threshold = spec.reward_threshold
+        self.reward_threshold = gymnasium.spec(name.rpartition(":")[2]).reward_threshold
         pixels = space.dtype == np.uint8 and len(space.shape) >= 2
         self.spec = EnvironmentSpec(
             name=f"gym/{name}",
@@ -74,10 +106,39 @@ class GymEnvironments:
             for i in np.flatnonzero(info["_final_obs"]):
                 final[i] = info["final_obs"][i]
         rewards = np.asarray(rewards, np.float32)
+        if not (np.isfinite(rewards).all() and np.isfinite(frames).all()):
+            raise UserError(
+                f"{self.spec.name} gave an observation or reward that is NaN or infinite"
+            )
         return HostSteps(frames, rewards, terminated, truncated, terminated | truncated, final)
 
     def close(self) -> None:
         self._envs.close()
+
+
+def _make_vector(name: str, count: int, wrappers: list[Any] | None = None) -> Any:
+    try:
+        return gymnasium.make_vec(
+            name,
+            num_envs=count,
+            vectorization_mode="sync",
+            vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
+            wrappers=wrappers,
+        )
+    except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
+        extra = "box2d" if "ox2d" in str(error).lower() else None
+        line = f"pip install 'munchausen[{extra}]'" if extra else str(error)
+        raise UserError(f"gym/{name} needs an extra: {line}") from error
+
+
+def _flattens(space: gymnasium.Space) -> bool:
+    """Whether it is no array, but can be made one."""
+    if isinstance(space, gymnasium.spaces.Box):
+        return False
+    try:
+        return isinstance(gymnasium.spaces.flatten_space(space), gymnasium.spaces.Box)
+    except NotImplementedError:
+        return False
 
 
 class GymScreen:
@@ -85,7 +146,12 @@ class GymScreen:
 
     def __init__(self, name: str):
         try:
+            check_known(name)
+            # Pygame draws into memory then, and does not look for a screen.
+            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
             self._env: Any = gymnasium.make(name, render_mode="rgb_array")
+            if _flattens(self._env.observation_space):
+                self._env = FlattenObservation(self._env)
             self._env.reset()
             self._env.render()
         except (gymnasium.error.Error, ValueError) as error:

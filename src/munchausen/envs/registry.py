@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 from munchausen.envs import atari, minatar
-from munchausen.envs.gym import CLASSIC, GymEnvironments
+from munchausen.envs.gym import CLASSIC, GymEnvironments, check_known
 from munchausen.envs.spec import EnvironmentSpec, HostEnvironments, JaxEnvironment
 from munchausen.errors import UserError, unknown
 
@@ -67,13 +67,8 @@ def _find(name: str) -> Listing:
             raise unknown("environment", name, [f"{suite}/{game}" for game in atari.GAMES])
     id = name.removeprefix("gym/")
     if name.startswith("gym/") or id in CLASSIC:
-        import gymnasium
-
-        if id in gymnasium.registry:
-            return LISTINGS.get(
-                f"gym/{id}", Listing(f"gym/{id}", "classic", "host", 100_000, 2_000)
-            )
-        raise unknown("environment", name, [f"gym/{id}" for id in gymnasium.registry])
+        check_known(id)
+        return LISTINGS.get(f"gym/{id}", Listing(f"gym/{id}", "classic", "host", 100_000, 2_000))
     raise unknown("environment", name, [*LISTINGS, *atari.GAMES])
 
 

@@ -108,7 +108,10 @@ def reopen(path: Path, asked: Settings) -> RunFolder:
     saved = load_settings(path)
     if difference := first_difference(saved, asked):
         raise UserError(f"cannot resume {path} with another configuration: {difference}")
-    return RunFolder(path, lock_folder(path))
+    try:
+        return RunFolder(path, lock_folder(path))
+    except OSError as error:
+        raise UserError(f"cannot write to {path}: {error.strerror}") from error
 
 
 def write_json(path: Path, data: Any) -> None:

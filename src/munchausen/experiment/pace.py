@@ -11,6 +11,7 @@ class Progress(NamedTuple):
     scores: list[float | None]  # one for each lane, over its last 100 episodes
     steps_per_second: float  # of all lanes together
     compiling: bool
+    learning: bool = True  # False during the warm-up, which is much faster
 
 
 def pause_after(took: float, least: float) -> float:
@@ -23,14 +24,17 @@ class Speed:
     """Steps per second over the last few seconds. The first two chunks are not counted: they
     compile."""
 
-    def __init__(self) -> None:
+    def __init__(self, warmup_steps: int = 0) -> None:
         self._marks: list[tuple[float, int]] = []
         self._calls = 0
+        self._warmup_steps = warmup_steps
 
     def at(self, step: int, now: float) -> float:
         self._calls += 1
         if self._calls <= 2:
             self._marks = []
+        if step > self._warmup_steps and self._marks and self._marks[0][1] <= self._warmup_steps:
+            self._marks, self._calls = [], 1  # learning begins, and is compiled
         self._marks.append((now, step))
         while len(self._marks) > 2 and now - self._marks[0][0] > 10:
             self._marks.pop(0)

@@ -181,7 +181,7 @@ class Training:
         begun, before = time.monotonic(), self.seconds
         iteration_begun, iteration_from, checkpointed = begun, self.step, begun
         pause = settings.checkpoint_seconds
-        speed = Speed()
+        speed = Speed(settings.config.warmup_steps)
         pending: Callable[[], None] | None = None
         watch(self._progress(0.0, compiling=True))
         while self.step < settings.steps:
@@ -324,7 +324,8 @@ class Training:
 
     def _progress(self, speed: float, compiling: bool = False) -> Progress:
         scores = [account.score for account in self.accounts]
-        return Progress(self.step, self.settings.steps, scores, speed, compiling)
+        learning = self.step > self.settings.config.warmup_steps
+        return Progress(self.step, self.settings.steps, scores, speed, compiling, learning)
 
 
 def _next_multiple(step: int, period: int) -> int:

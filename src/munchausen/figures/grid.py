@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from munchausen.figures.style import (
     BAND_ALPHA,
     agent_styles,
+    alone,
     legend,
     literal,
     new_figure,
@@ -38,7 +39,8 @@ def draw_curves(axes, aligned: Aligned, game: str, agents: list[str], column: st
             continue
         style = styles[agent]
         mean = values[:, known].mean(axis=0)
-        axes.plot(x[known], mean, lw=1.3, label=literal(agent), **style._asdict())
+        mark = alone(mean)
+        axes.plot(x[known], mean, lw=1.3, marker=mark, label=literal(agent), **style._asdict())
         if len(values) > 1:
             limits = mean_intervals(values[:, known], resamples=400)
             axes.fill_between(x[known], *limits, color=style.color, alpha=BAND_ALPHA, lw=0)

@@ -46,7 +46,7 @@ def save_learning_curve(
     """Score of the last 100 episodes over steps; a band from the least to the best seed."""
     from matplotlib.figure import Figure
 
-    from munchausen.figures.style import COLOURS, thousands
+    from munchausen.figures.style import COLOURS, alone, thousands
 
     figure = Figure(figsize=(6.4, 4.0), dpi=120, layout="constrained")
     axes = figure.subplots()
@@ -56,7 +56,9 @@ def save_learning_curve(
         known = ~np.isnan(values).all(axis=0)
         steps, values = steps[known], values[:, known]
         label = agent if len(values) == 1 else f"{agent}, mean of {len(values)} seeds"
-        axes.plot(steps, np.nanmean(values, axis=0), color=colour, lw=2, label=label)
+        axes.plot(
+            steps, np.nanmean(values, axis=0), color=colour, lw=2, label=label, marker=alone(steps)
+        )
         if len(values) > 1:
             axes.fill_between(
                 steps,

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from munchausen.figures.style import (
     BAND_ALPHA,
     agent_styles,
+    alone,
     legend,
     literal,
     new_figure,
@@ -53,7 +54,8 @@ def normalised_scores(
             start, values = aggregate_curve(cube, statistic)
             x = share[start:] * (max(lengths) * unit if len(lengths) == 1 else 1.0)
             style = styles[agent]
-            axes.plot(x, values, lw=1.8, label=literal(agent), **style._asdict())
+            mark = alone(values)
+            axes.plot(x, values, lw=1.8, marker=mark, label=literal(agent), **style._asdict())
             limits = aggregate_band(cube, statistic)
             if limits is not None:
                 axes.fill_between(x, *limits, color=style.color, alpha=BAND_ALPHA, lw=0)

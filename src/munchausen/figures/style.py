@@ -86,3 +86,8 @@ def save(figure: Figure, path: Path) -> list[Path]:
         figure.savefig(written[0])
         figure.savefig(written[1], metadata={"Date": None})
     return written
+
+
+def alone(values: Any) -> str | None:
+    """The marker of a line that is one point: a line has no width there."""
+    return "o" if len(values) == 1 else None

@@ -78,7 +78,9 @@ def area_under_curve(
     steps: Float[np.ndarray, "T"], curves: Float[np.ndarray, "*batch T"]
 ) -> Number:
     """The mean height of curves over the whole of training, by trapezoids. A curve that begins
-    later (no episode had ended yet) counts from its beginning."""
+    later (no episode had ended yet) counts from its beginning; a single point is a height."""
+    if curves.shape[-1] == 1:
+        return curves[..., 0]
     heights = (curves[..., 1:] + curves[..., :-1]) / 2
     known = np.isfinite(heights)
     widths = np.where(known, np.diff(steps), 0.0)

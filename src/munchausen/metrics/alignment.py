@@ -113,6 +113,10 @@ def align(table: Table, at: int | None = None) -> Aligned:
         length[game] = usual
         for run in kept:
             groups[game, run.agent].append(run)
+            if run.folder and run.folder.status == "stopped":
+                asked = run.folder.config.get("steps")
+                of = f" of {asked:,}" if isinstance(asked, int) else ""
+                notes.append(f"{_name(run)} was stopped at {run.length:,}{of} steps")
     left = {run.agent for group in groups.values() for run in group}
     agents = [agent for agent in table.agents if agent in left]
     return Aligned(agents, list(length), length, dict(groups), (*table.notes, *notes))

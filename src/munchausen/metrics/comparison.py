@@ -93,7 +93,8 @@ def make_scale(aligned: Aligned, baseline: str, last: int = LAST_ITERATIONS) -> 
     """Over the games that have a random score and the baseline's, and that the agents share."""
     agent = None if baseline == HUMAN else find_agent(aligned.agents, baseline)
     if baseline != HUMAN and agent is None:
-        raise unknown("baseline", baseline, [HUMAN, *aligned.agents])
+        human = any(human_score(game) is not None for game in aligned.games)
+        raise unknown("baseline", baseline, [HUMAN] * human + aligned.agents)
     final = None if agent is None else agg.game_means(aligned.final(agent, last))
     games, random, score, notes = [], [], [], []
     agents = common_agents(aligned)

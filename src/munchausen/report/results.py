@@ -74,12 +74,19 @@ def gather(
     """The analysis. `baselines`: human or agents; by default what the games allow."""
     aligned = align(table, at)
     notes = list(aligned.notes)
+    few = [game for game in aligned.games if len(aligned.grid(game)) < last]
+    if few:
+        games = ", ".join(few[:6]) + " …" * (len(few) > 6)
+        notes.append(
+            f"fewer than {last} iterations on {games}: the final score is the mean of all there are"
+        )
     chosen = baselines or default_baselines(aligned)
     comparisons = []
     for number, baseline in enumerate(chosen):
         watch(number, len(chosen) + 1)
         if baselines is None and not _can_scale(aligned):
-            notes.append("no game has a random score, so nothing is normalised")
+            if aligned.games:  # else it was said why there are none
+                notes.append("no game has a random score, so nothing is normalised")
             break
         try:
             comparisons.append(compare(aligned, baseline, last, resamples))

@@ -74,7 +74,7 @@ def summary(comparison: Comparison, highest: bool = True) -> Grid:
         columns[title] = [
             percent(getattr(row, key), mark) for row, mark in zip(rows, marks, strict=True)
         ]
-    marks = best(lambda row: row.improved)
+    marks = best(lambda row: row.improved or None)
     columns["improved"] = [
         Cell("–" if r.agent == comparison.scale.baseline else f"{r.improved} of "
              f"{len(comparison.games)}", r.improved, mark)
@@ -156,7 +156,7 @@ def markdown(results: Results) -> str:
     grids += [final_scores(results), maximum_scores(results)]
     if results.action_gaps:
         grids.append(action_gaps(results))
-    parts = [_markdown_table(grid) for grid in grids]
+    parts = [_markdown_table(grid) for grid in grids if grid.rows]
     parts.append("In brackets: 95% stratified bootstrap intervals over runs.")
     if results.notes:
         parts.append("## Notes\n\n" + "\n".join(f"- {_escape(note)}" for note in results.notes))

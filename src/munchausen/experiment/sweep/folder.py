@@ -63,6 +63,16 @@ def _hide(place: Path) -> None:
             os.rename(place / name, place / f"{name}.split")
 
 
+def check_out(path: Path) -> None:
+    """A sweep needs its own folder, an empty one, or one that is not there yet."""
+    if (path / SWEEP).exists() or not path.exists():
+        return
+    if not path.is_dir():
+        raise UserError(f"{path} is a file; name a folder as --out")
+    if {p.name for p in path.iterdir()} - {LOCK, f"{SWEEP}.writing"}:
+        raise UserError(f"{path} is not empty and no sweep; name another --out")
+
+
 def open_sweep(path: Path, grid: Grid | None, together: int | None) -> tuple[SweepFolder, Grid]:
     """Begins a sweep, or goes on with the one that is there: then `grid` may be None, and must
     be the same otherwise."""
@@ -71,11 +81,7 @@ def open_sweep(path: Path, grid: Grid | None, together: int | None) -> tuple[Swe
         raise UserError(f"{path} holds another sweep: {wrong}; name another --out")
     if saved is None and grid is None:
         raise UserError(f"{path} is no sweep: it has no {SWEEP}; name agents and environments")
-    if saved is None and path.exists():
-        if not path.is_dir():
-            raise UserError(f"{path} is a file; name a folder as --out")
-        if {p.name for p in path.iterdir()} - {LOCK, f"{SWEEP}.writing"}:
-            raise UserError(f"{path} is not empty and no sweep; name another --out")
+    check_out(path)
     if saved is not None:
         together = saved[1]  # folders are of so many seeds, whatever this machine would choose
     grid = grid or (saved[0] if saved else None)

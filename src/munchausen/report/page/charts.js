@@ -74,11 +74,15 @@ function linePath(xs, ys, x, y, drawn) {
   let path = "", open = false;
   ys.forEach((v, i) => {
     if (v === null || !drawn(v)) { open = false; return; }
-    path += `${open ? "L" : "M"}${x(xs[i]).toFixed(1)} ${y(v).toFixed(1)}`;
+    // With nothing after it, h0 is a dot.
+    path += `${open ? "L" : "M"}${x(xs[i]).toFixed(1)} ${y(v).toFixed(1)}${open ? "" : "h0"}`;
     open = true;
   });
   return path;
 }
+
+// Round ends would fill the gaps of a dashed line.
+const single = (s) => s.mean.filter((v) => v !== null).length === 1;
 
 function bandPath(xs, low, high, x, y, drawn) {
   const at = xs.map((_, i) => i).filter((i) => low[i] !== null && high[i] !== null && drawn(low[i]) && drawn(high[i]));
@@ -103,7 +107,8 @@ function lineChart(host, spec) {
   const yTicks = spec.log ? logTicks(...range) : linearTicks(...range, spec.small ? 3 : 6);
   const left = spec.small ? 30 : 14 + 7 * Math.max(...yTicks.map((t) => yText(t).length), 3);
   const right = spec.small ? 4 : 16, top = 8, bottom = spec.small ? 14 : 38;
-  const xLow = Math.min(...series.map((s) => s.x[0])), xHigh = Math.max(...series.map((s) => s.x[s.x.length - 1]));
+  const xHigh = Math.max(...series.map((s) => s.x[s.x.length - 1]));
+  const first = Math.min(...series.map((s) => s.x[0])), xLow = first < xHigh ? first : 0;
   const x = scaleOf(xLow, xHigh > xLow ? xHigh : xLow + 1, left, width - right, false);
   const y = scaleOf(...range, height - bottom, top, spec.log);
   const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `${spec.yName} over ${spec.xName}` });
@@ -125,10 +130,10 @@ function lineChart(host, spec) {
     if (s.low && s.high)
       svg.append(element("path", { d: bandPath(s.x, s.low, s.high, x, y, drawn), fill: s.style.color, "fill-opacity": 0.18, class: "band" }));
     for (const run of s.runs || [])
-      svg.append(element("path", { d: linePath(s.x, run, x, y, drawn), fill: "none", stroke: s.style.color, "stroke-opacity": 0.45, "stroke-width": 0.8, class: "run" }));
+      svg.append(element("path", { d: linePath(s.x, run, x, y, drawn), fill: "none", stroke: s.style.color, "stroke-opacity": 0.45, "stroke-width": 0.8, "stroke-linecap": "round", class: "run" }));
   }
   for (const s of series)
-    svg.append(element("path", { d: linePath(s.x, s.mean, x, y, drawn), fill: "none", stroke: s.style.color, "stroke-width": spec.small ? 1.3 : 2, "stroke-dasharray": s.style.dash, "stroke-linejoin": "round", class: "line" }));
+    svg.append(element("path", { d: linePath(s.x, s.mean, x, y, drawn), fill: "none", stroke: s.style.color, "stroke-width": spec.small ? 1.3 : 2, "stroke-dasharray": s.style.dash, "stroke-linejoin": "round", "stroke-linecap": single(s) ? "round" : "butt", class: "line" }));
   host.append(svg);
   if (!spec.small) hover(host, svg, series, x, { ...spec, yText: spec.exact || exact, xText, left, right, top, bottom, width, height });
 }
