@@ -81,7 +81,7 @@ function linePath(xs, ys, x, y, drawn) {
   return path;
 }
 
-// Round ends would fill the gaps of a dashed line.
+// One point is a dot: a thick line of no length with round ends.
 const single = (s) => s.mean.filter((v) => v !== null).length === 1;
 
 function bandPath(xs, low, high, x, y, drawn) {
@@ -133,7 +133,7 @@ function lineChart(host, spec) {
       svg.append(element("path", { d: linePath(s.x, run, x, y, drawn), fill: "none", stroke: s.style.color, "stroke-opacity": 0.45, "stroke-width": 0.8, "stroke-linecap": "round", class: "run" }));
   }
   for (const s of series)
-    svg.append(element("path", { d: linePath(s.x, s.mean, x, y, drawn), fill: "none", stroke: s.style.color, "stroke-width": spec.small ? 1.3 : 2, "stroke-dasharray": s.style.dash, "stroke-linejoin": "round", "stroke-linecap": single(s) ? "round" : "butt", class: "line" }));
+    svg.append(element("path", { d: linePath(s.x, s.mean, x, y, drawn), fill: "none", stroke: s.style.color, "stroke-width": single(s) ? 7 : spec.small ? 1.3 : 2, "stroke-dasharray": s.style.dash, "stroke-linejoin": "round", "stroke-linecap": single(s) ? "round" : "butt", class: "line" }));
   host.append(svg);
   if (!spec.small) hover(host, svg, series, x, { ...spec, yText: spec.exact || exact, xText, left, right, top, bottom, width, height });
 }
