@@ -94,8 +94,7 @@ def test_a_faulty_environment_fails_alone(tmp_path, monkeypatch):
     assert errors["gym/CartPole-v1"] == ""
     assert "hung: no progress for 20 s" in errors["gym/Hangs-v0"]
     assert "RuntimeError: the emulator broke down" in errors["gym/Crashes-v0"]
-    assert "at step" in errors["gym/Diverges-v0"]
-    assert "inf" in errors["gym/Diverges-v0"] or "nan" in errors["gym/Diverges-v0"]
+    assert "gave an observation or reward that is NaN" in errors["gym/Diverges-v0"]
     # What an environment prints is text to a terminal.
     assert "\x1b" not in err
     status, table, _ = munchausen("sweep", "status", str(root))
@@ -216,7 +215,7 @@ class TestRefused:
             (["--agents", "dqn", "--envs", "minatar/breakot"], "'minatar/breakout'"),
             (["--agents", "dqn", "--envs", "minatar/breakout", "--alpha", "2"], "alpha must be in"),
             (["--agents", "dqn", "--envs", "minatar/breakout", "--seeds", "0"], "seeds must be"),
-            (["--agents", "dqn", "--envs", "minatar/breakout", "--backend", "rya"], "local, ray"),
+            (["--agents", "dqn", "--envs", "minatar/breakout", "--backend", "rya"], "'ray'"),
             (["--agents", "dqn", "--envs", "minatar/breakout", "--address", "x"], "--backend ray"),
             (["--agents", "dqn", "--envs", "minatar/breakout", "--stall-seconds", "0"], "above 0"),
             (["--agents", "dqn", "--envs", "minatar/breakout", "--gpu-fraction", "2"], "at most 1"),

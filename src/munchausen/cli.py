@@ -36,7 +36,7 @@ def make_parser() -> Parser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         sub.add_argument("--json", action="store_true", help="print JSON for machines")
-        if name in ("train", "evaluate", "watch", "bench"):
+        if name in ("train", "evaluate", "watch", "bench", "sweep"):
             sub.add_argument(
                 "--import",
                 dest="imports",

@@ -28,7 +28,7 @@ def writing(place: Path | str) -> Iterator[None]:
 
 
 class TrainingDiverged(Exception):
-    """A loss or a Q-value became NaN or infinite. The command line exits with 1."""
+    """A loss, a Q-value or what an environment gave is NaN or infinite. Exits with 1."""
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:

@@ -10,7 +10,7 @@ import pytest
 from munchausen import Agent, cli
 from munchausen.envs import find, import_module_of, make_host
 from munchausen.envs.gym import GymEnvironments, GymScreen
-from munchausen.errors import UserError
+from munchausen.errors import TrainingDiverged, UserError
 
 CHANGES = {"network": "mlp-small", "capacity": 400, "warmup_steps": 100, "batch_size": 8}
 
@@ -98,7 +98,9 @@ class TestOwn:
     def test_a_reward_that_is_no_number_is_said(self, line):
         sys.path.insert(0, "")
         import_module_of(line)
-        with pytest.raises(UserError, match=r"gym/.*Bad-v0 gave an observation or reward that is"):
+        with pytest.raises(
+            TrainingDiverged, match=r"gym/.*Bad-v0 gave an observation or reward that is"
+        ):
             Agent("m-dqn", env="gym/lines_of_mine:Bad-v0", **CHANGES).learn(8)
 
 

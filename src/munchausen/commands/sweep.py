@@ -105,7 +105,8 @@ def run(options: argparse.Namespace) -> int:
     out = options.out or out or DEFAULT_OUT
     saved = read_grid(out)
     grid = _grid(named or (saved[0] if saved and not options.agents else None), options)
-    import_named([], grid.envs)
+    if named or options.agents:  # asked for now, and not by what a folder says
+        import_named([], grid.envs)
     configurations(grid)  # names and numbers are checked before anything is started
     _check_extras(grid)
     if options.dry_run:

@@ -50,10 +50,7 @@ def run(options: argparse.Namespace) -> int:
         raise UserError(f"--out must end in .mp4, not {out.name}")
     if not out.parent.is_dir():
         raise UserError(f"there is no folder {out.parent}")
-    try:
-        open(out, "ab").close()  # now, and not after the game
-    except OSError as error:
-        raise UserError(f"cannot write {out}: {error.strerror}; name another --out") from error
+    _check_writable(out)
     fps = whole("fps", options.fps, 1) or 15
     spec = policy.settings.lanes[policy.lane]
     say = speaker(options.json)
@@ -87,3 +84,14 @@ def run(options: argparse.Namespace) -> int:
     for file in files:
         say(f"video: {file}")
     return 0
+
+
+def _check_writable(path: Path) -> None:
+    """Said now, and not after the game."""
+    there = path.exists()
+    try:
+        open(path, "ab").close()
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}; name another --out") from error
+    if not there:
+        path.unlink()

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import FlattenObservation
 
 from munchausen.envs.spec import EnvironmentSpec, HostSteps
-from munchausen.errors import UserError, unknown
+from munchausen.errors import TrainingDiverged, UserError, unknown
 
 # Those with presets of their own; any other id with discrete actions works too.
 CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "LunarLander-v3")
@@ -106,8 +106,9 @@ class GymEnvironments:
             for i in np.flatnonzero(info["_final_obs"]):
                 final[i] = info["final_obs"][i]
         rewards = np.asarray(rewards, np.float32)
-        if not (np.isfinite(rewards).all() and np.isfinite(frames).all()):
-            raise UserError(
+        pixels = self.spec.frame_dtype == "uint8"
+        if not (np.isfinite(rewards).all() and (pixels or np.isfinite(frames).all())):
+            raise TrainingDiverged(
                 f"{self.spec.name} gave an observation or reward that is NaN or infinite"
             )
         return HostSteps(frames, rewards, terminated, truncated, terminated | truncated, final)
