@@ -106,16 +106,18 @@ class Network(eqx.Module):
         assert embedding.bias is not None
         order = jnp.arange(1, embedding.weight.shape[1] + 1)
         # Behind the barrier they are made once, not again within each product that takes them.
-        rows = fractions.reshape(-1, 1)
-        cosines = jax.lax.optimization_barrier(jnp.cos(math.pi * order * rows))
-        product = embedding.product(cosines).reshape(*fractions.shape, -1)
+        cosines = jax.lax.optimization_barrier(jnp.cos(math.pi * order * fractions[..., None]))
+        product = embedding.product(cosines)
         # In two, the bias's gradient is summed over fractions in the same pass as the features'.
         add_bias = partial(add_in_two, bias=embedding.bias)
-        gates = jax.nn.relu(jax.vmap(add_bias)(product)).reshape(len(rows), -1)
-        features = jax.vmap(self.features)(views)
-        # Multiplied as rows: of [B, N, F] XLA makes [B, F, N] and back, 60 MB each time on Atari.
-        repeated = jnp.broadcast_to(features[:, None], product.shape).reshape(gates.shape)
-        return self._decode(repeated * gates).reshape(*fractions.shape, -1)
+        gates = jax.nn.relu(jax.vmap(add_bias)(product))
+        features, rows = jax.vmap(self.features)(views)[:, None], fractions.size
+        if jax.default_backend() != "cpu":
+            # Multiplied as rows: of [B, N, F] XLA makes [B, F, N] and back, 60 MB each on Atari.
+            features = jnp.broadcast_to(features, gates.shape).reshape(rows, -1)
+            gates = gates.reshape(rows, -1)
+        x = (features * gates).reshape(rows, -1)
+        return self._decode(x).reshape(*fractions.shape, -1)
 
     def _decode(self, x: Float[Array, "*N F"]) -> Float[Array, "*N O"]:
         for layer in self.hidden:
