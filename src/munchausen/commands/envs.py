@@ -29,5 +29,5 @@ def envs(*, as_json: bool) -> None:
         print(json.dumps(rows))
         return
     table(rows, ("name", "suite", "loop", "steps", "iteration_steps", "random"))
-    print("any other Gymnasium id with discrete actions works as gym/ID, one of your own as gym/MODULE:ID")
+    print("any other of Gymnasium with discrete actions: gym/ID; of your own: gym/MODULE:ID")
     print("Atari games under the protocol of the first publications: --protocol original")
