@@ -31,8 +31,9 @@ class TrainingDiverged(Exception):
     """A loss, a Q-value or what an environment gave is NaN or infinite. Exits with 1."""
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
-    """'unknown agent 'mdqn'; did you mean 'm-dqn'?', or the whole list if nothing is near."""
+def unknown(what: str, name: str, known: Iterable[str], there_are: str = "") -> UserError:
+    """'unknown agent 'mdqn'; did you mean 'm-dqn'?', or if nothing is near the whole list, or
+    what is to be said in its place."""
     known = list(known)
     likeness = {k: _likeness(name, k) for k in known}
     best = max(likeness.values(), default=0.0)
@@ -40,7 +41,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     if near:
         names = " or ".join(repr(k) for k in near[:-4:-1])
         return UserError(f"unknown {what} {name!r}; did you mean {names}?")
-    return UserError(f"unknown {what} {name!r}; there are: {', '.join(known)}")
+    return UserError(f"unknown {what} {name!r}; there are: {there_are or ', '.join(known)}")
 
 
 def _likeness(a: str, b: str) -> float:

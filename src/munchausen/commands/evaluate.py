@@ -92,10 +92,7 @@ def evaluate(
         "cut": result.cut,
     }
     if result.gaps is not None:
-        try:
-            path = write_action_gaps(run, spec.agent, spec.seed, (x.tolist() for x in result.gaps))
-        except OSError as error:
-            raise UserError(f"cannot write to {run}: {error.strerror}") from error
+        path = _keep(run, spec.agent, spec.seed, result.gaps)
         report["action_gap"] = float(np.mean(np.concatenate(result.gaps)))
         say(f"mean action gap {report['action_gap']:.4g}; along each trajectory: {path}")
     if as_json:
@@ -109,3 +106,10 @@ def evaluate(
         say(f"{result.cut} episodes were ended by a limit on their steps")
     if (random := random_score(settings.env)) is not None:
         say(f"random play {random:.2f}")
+
+
+def _keep(run: Path, agent: str, seed: int, gaps: list[np.ndarray]) -> Path:
+    try:
+        return write_action_gaps(run, agent, seed, (x.tolist() for x in gaps))
+    except OSError as error:
+        raise UserError(f"cannot write to {run}: {error.strerror}") from error

@@ -197,7 +197,7 @@ def _report(out: Path, states: dict[Any, Any], say: Any, *, as_json: bool) -> in
         say(f"failed: {run_name(row)}: {printable(row.error)}")
         say(f"        {out / LOGS / (row.folder.name + '.log')}")
     if failed:
-        say(f"to try them again: {program()} sweep --out {out}")
+        say(f"to try them again: {program()} sweep --out {shlex.quote(str(out))}")
     else:
         say(f"next: {program()} report {shlex.quote(str(out))}")
     return 1 if failed else 0

@@ -14,7 +14,7 @@ from munchausen.agent import DEFAULT_AGENT
 from munchausen.agent.config import parse_value
 from munchausen.commands import field_flags
 from munchausen.commands.console import program, speaker, whole
-from munchausen.envs import DEFAULT_ENVIRONMENT
+from munchausen.envs import DEFAULT_ENVIRONMENT, module_of
 from munchausen.errors import TrainingDiverged, UserError, writing
 from munchausen.experiment import folder as run_folder
 from munchausen.experiment import resources
@@ -249,8 +249,7 @@ def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
 
 def _import_again(settings: Settings) -> str:
     """What a later command must say of an environment that a module registers."""
-    module = settings.env.removeprefix("gym/").rpartition(":")[0]
-    return f" --import {module}" if module else ""
+    return f" --import {module}" if (module := module_of(settings.env)) else ""
 
 
 def _seconds(value: str | None) -> float | None:

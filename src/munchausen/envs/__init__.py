@@ -1,4 +1,4 @@
-from munchausen.envs.gym import import_by_name, import_module_of
+from munchausen.envs.gym import import_by_name, import_module_of, module_of
 from munchausen.envs.registry import (
     DEFAULT_ENVIRONMENT,
     LISTINGS,
@@ -24,5 +24,6 @@ __all__ = [
     "import_module_of",
     "make_host",
     "make_jax",
+    "module_of",
     "spec_of",
 ]

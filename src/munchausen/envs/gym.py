@@ -21,10 +21,14 @@ from munchausen.errors import TrainingDiverged, UserError, unknown
 CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "LunarLander-v3")
 
 
+def module_of(name: str) -> str:
+    """Of `gym/module:ID`; empty where there is none."""
+    return name.removeprefix("gym/").rpartition(":")[0]
+
+
 def import_module_of(name: str) -> None:
-    """Imports the module of `gym/module:ID`, for those who were given that name by their user."""
-    module = name.removeprefix("gym/").rpartition(":")[0]
-    if module:
+    """For those who were given that name by their user."""
+    if module := module_of(name):
         import_by_name(module)
 
 
@@ -44,13 +48,11 @@ def check_known(name: str) -> None:
             f"(in Python: import {module})"
         )
     if id not in gymnasium.registry:
-        error = unknown("environment", f"gym/{id}", [f"gym/{id}" for id in gymnasium.registry])
-        if "did you mean" in str(error):
-            raise error
-        raise UserError(
-            f"unknown environment 'gym/{id}'; there are: {', '.join(f'gym/{x}' for x in CLASSIC)} "
-            "and others of Gymnasium; for one of your own, gym/MODULE:ID or --import MODULE"
-        )
+        classic = ", ".join(f"gym/{x}" for x in CLASSIC)
+        own = "for one of your own, gym/MODULE:ID or --import MODULE"
+        known = [f"gym/{x}" for x in gymnasium.registry]
+        there_are = f"{classic} and others of Gymnasium; {own}"
+        raise unknown("environment", f"gym/{id}", known, there_are)
 
 
 class GymEnvironments:

@@ -144,9 +144,9 @@ class Training:
     def attach(self, folder: RunFolder) -> None:
         """Goes on keeping records in a folder that `detach` let go of."""
         self.folder = folder
-        keep_bytes, self._unfinished_from = self._unfinished_from, None
-        keep_bytes = records_bytes(folder.path) if keep_bytes is None else keep_bytes
-        self._records = RecordWriter(folder.path, keep_bytes)
+        unfinished, self._unfinished_from = self._unfinished_from, None
+        kept = records_bytes(folder.path) if unfinished is None else unfinished
+        self._records = RecordWriter(folder.path, kept)
         ring = self.loop.replay(self.state)
         if self._segmented(ring):
             newest = list_checkpoints(folder.path)[-1:]
