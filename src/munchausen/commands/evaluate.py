@@ -92,7 +92,7 @@ def evaluate(
         "cut": result.cut,
     }
     if result.gaps is not None:
-        path = _keep(run, spec.agent, spec.seed, result.gaps)
+        path = _write_gaps(run, spec.agent, spec.seed, result.gaps)
         report["action_gap"] = float(np.mean(np.concatenate(result.gaps)))
         say(f"mean action gap {report['action_gap']:.4g}; along each trajectory: {path}")
     if as_json:
@@ -108,7 +108,7 @@ def evaluate(
         say(f"random play {random:.2f}")
 
 
-def _keep(run: Path, agent: str, seed: int, gaps: list[np.ndarray]) -> Path:
+def _write_gaps(run: Path, agent: str, seed: int, gaps: list[np.ndarray]) -> Path:
     try:
         return write_action_gaps(run, agent, seed, (x.tolist() for x in gaps))
     except OSError as error:

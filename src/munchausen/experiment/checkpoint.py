@@ -42,7 +42,7 @@ from munchausen.replay import Ring
 
 STATE, MANIFEST = "state.safetensors", "manifest.json"
 KEEP = 2  # the newest, and one to fall back to
-FORMAT = 2  # 2: weights of convolutions as matrices
+FORMAT = 2  # 2: weights of convolutions as matrices, and where an unfinished iteration begins
 
 
 class Checkpoint(NamedTuple):
