@@ -1,6 +1,8 @@
 """Atari against an independent transcription of the protocol on the raw emulator."""
 
+import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,3 +168,20 @@ def test_without_the_extra_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ale_py.vector_env", None)
     with pytest.raises(UserError, match=r"pip install 'munchausen\[atari\]'"):
         make_host(find("atari/Pong"), 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="priorities are those of a whole process")
+def test_emulators_make_way_for_the_threads_that_feed_the_device():
+    def priorities():
+        tasks = [int(path.name) for path in Path("/proc/self/task").iterdir()]
+        return {task: os.getpriority(os.PRIO_PROCESS, task) for task in tasks}
+
+    before = priorities()
+    envs = AtariEnvironments("Pong", 2)
+    after = priorities()
+    envs.close()
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    emulators = [nice for task, nice in after.items() if task not in before]
+    assert emulators
+    assert set(emulators) == {min(usual + 5, 19)}
+    assert all(after[task] == nice for task, nice in before.items() if task in after)

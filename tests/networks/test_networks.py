@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from munchausen.networks import TORSOS, make_network
-from munchausen.networks.layers import INITIALISERS, Convolution
+from munchausen.networks.convolution import Convolution
+from munchausen.networks.layers import INITIALISERS
 
 
 @pytest.mark.parametrize("padding", ("SAME", "VALID"))
@@ -18,14 +19,14 @@ def test_matrix_product_is_the_convolution(padding, kernel, stride, key):
         3, 5, kernel, stride=stride, padding=padding, initialiser="glorot_uniform", key=key
     )
     for height in range(kernel, kernel + 2 * stride + 1):
-        x = jax.random.normal(key, (height, 17, 3))
+        x = jax.random.normal(key, (2, height, 17, 3))
         expected = jax.lax.conv_general_dilated(
-            x[None],
+            x,
             layer.filters,
             window_strides=(stride, stride),
             padding=padding,
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
-        )[0]
+        )
         np.testing.assert_allclose(layer(x), expected + layer.bias, atol=1e-5)
 
 
@@ -44,7 +45,7 @@ def test_the_form_for_accelerators_has_the_same_gradients(key, monkeypatch):
         x = jax.random.normal(key, (2, size, size, inputs))
 
         def total(layer, x):
-            return jnp.sum(jnp.sin(jax.vmap(layer)(x)))
+            return jnp.sum(jnp.sin(layer(x)))
 
         expected = jax.jit(jax.grad(total, argnums=(0, 1)))(layer, x)
         with monkeypatch.context() as accelerator:
@@ -53,6 +54,45 @@ def test_the_form_for_accelerators_has_the_same_gradients(key, monkeypatch):
             actual = jax.jit(jax.grad(lambda *a: total(*a), argnums=(0, 1)))(layer, x)
         for ours, theirs in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-3)
+
+
+def test_an_accelerator_convolves_where_no_gradient_is_asked_for(key, monkeypatch):
+    """XLA's own convolution for one network, however its images are batched; products for
+    several, where it would be a grouped one, and wherever there is a gradient."""
+    layers = [
+        Convolution(
+            32, 64, 4, stride=2, padding="SAME", initialiser="glorot_uniform", key=jax.random.key(i)
+        )
+        for i in range(3)
+    ]
+    layer, several = layers[0], jax.tree.map(lambda *x: jnp.stack(x), *layers)
+    x = jax.random.normal(key, (2, 3, 21, 21, 32))
+    expected = jnp.stack([jax.vmap(layer)(x) for layer in layers])
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+
+    def of_batches(layer, x):
+        return jax.vmap(layer)(x)
+
+    def of_networks(several, x):
+        return jax.vmap(of_batches, in_axes=(0, None))(several, x)
+
+    def of_networks_within(several, x):
+        return jax.vmap(lambda x: jax.vmap(lambda layer: layer(x))(several))(x)
+
+    def gradient(layer, x):
+        return jax.grad(lambda layer: jnp.sum(of_batches(layer, x)))(layer)
+
+    np.testing.assert_allclose(of_batches(layer, x), expected[0], atol=1e-4)
+    np.testing.assert_allclose(of_networks(several, x), expected, atol=1e-4)
+    np.testing.assert_allclose(of_networks_within(several, x).swapaxes(0, 1), expected, atol=1e-4)
+
+    def convolutions(function, *arguments):
+        return str(jax.make_jaxpr(function)(*arguments)).count("conv_general_dilated")
+
+    assert convolutions(jax.jit(of_batches), layer, x)
+    assert not convolutions(jax.jit(of_networks), several, x)
+    assert not convolutions(jax.jit(of_networks_within), several, x)
+    assert not convolutions(jax.jit(gradient), layer, x)
 
 
 def test_filters_are_the_initial_draw(key):
@@ -96,9 +136,9 @@ def test_nature_network_has_the_papers_shapes():
 )
 def test_minatar_networks(torso, features):
     network = build(torso, (10, 10, 4))
-    view = network.view(jnp.zeros((10, 10, 4), bool))
-    assert network.features(view).shape == (features,)
-    assert network(view).shape == (4,)
+    views = jax.vmap(network.view)(jnp.zeros((2, 10, 10, 4), bool))
+    assert network.features(views).shape == (2, features)
+    assert network(views).shape == (2, 4)
 
 
 def test_implicit_embedding_is_before_the_hidden_layer():
@@ -110,7 +150,7 @@ def test_implicit_embedding_is_before_the_hidden_layer():
     assert z.shape == (2, 5, 4)
     # By hand, for one state and one of its fractions.
     cosines = jnp.cos(jnp.pi * jnp.arange(1, 65) * fractions[1, 2])
-    x = network.features(views[1]) * jax.nn.relu(network.embedding(cosines))
+    x = network.features(views)[1] * jax.nn.relu(network.embedding(cosines))
     np.testing.assert_allclose(
         z[1, 2], network.output(jax.nn.relu(network.hidden[0](x))), rtol=1e-4, atol=1e-5
     )
@@ -127,7 +167,7 @@ def test_accelerators_compute_the_same(outputs, cosines, monkeypatch):
     def values(network):
         if cosines:
             return network.at_fractions(views, fractions)
-        return jax.vmap(network)(views)
+        return network(views)
 
     def both(network):
         return values(network), jax.grad(lambda x: jnp.sum(jnp.sin(values(x))))(network)
@@ -151,7 +191,9 @@ def test_observations_are_scaled():
         key=jax.random.key(0),
     )
     plain = build("mlp-small", (6,), outputs=2)
-    np.testing.assert_allclose(scaled(scaled.view(255 * x)), plain(plain.view(x)), rtol=1e-5)
+    np.testing.assert_allclose(
+        scaled(scaled.view(255 * x)[None]), plain(plain.view(x)[None]), rtol=1e-5
+    )
 
 
 def test_initialisers_have_the_papers_bounds(key):
@@ -170,4 +212,4 @@ def test_a_table_has_one_weight_a_state_action():
     network = build("table", (5,), outputs=3)
     assert [x.shape for x in jax.tree.leaves(network)] == [(3, 5)]
     for state in range(5):
-        np.testing.assert_array_equal(network(jnp.eye(5)[state]), network.output.weight[:, state])
+        np.testing.assert_array_equal(network(jnp.eye(5))[state], network.output.weight[:, state])

@@ -62,7 +62,7 @@ class Categorical:
         return Loss(-jnp.sum(targets * log_p, axis=-1), q)
 
     def _logits(self, network: Network, views: Float[Array, "B ..."]) -> Float[Array, "B A K"]:
-        return jax.vmap(network)(views).reshape(len(views), -1, self.atoms)
+        return network(views).reshape(len(views), -1, self.atoms)
 
 
 def project(

@@ -28,7 +28,7 @@ class Expected:
         self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
     ) -> Estimate:
         del key
-        q = jax.vmap(network)(views)
+        q = network(views)
         return Estimate(q, q)
 
     def push(self, backup: Backup, returns_t: Float[Array, " A"]) -> Float[Array, ""]:
@@ -44,6 +44,6 @@ class Expected:
         key: PRNGKeyArray,
     ) -> Loss:
         del key
-        q = jax.vmap(network)(views)
+        q = network(views)
         error = targets - jax.vmap(of_action)(q, actions)
         return Loss(huber(error) if self.loss_function == "huber" else error**2, q)

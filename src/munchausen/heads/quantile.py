@@ -54,7 +54,7 @@ class Quantile:
         return Loss(losses, jnp.mean(z, axis=1))
 
     def _quantiles(self, network: Network, views: Float[Array, "B ..."]) -> Float[Array, "B N A"]:
-        return jax.vmap(network)(views).reshape(len(views), self.quantiles, -1)
+        return network(views).reshape(len(views), self.quantiles, -1)
 
 
 def quantile_loss(

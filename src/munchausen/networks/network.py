@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from munchausen.errors import UserError
-from munchausen.networks.layers import Convolution, Dense, InitialiserName, Padding, add_in_two
+from munchausen.networks.convolution import Convolution, Padding
+from munchausen.networks.layers import Dense, InitialiserName, add_in_two
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ TORSOS = {
 
 
 class Network(eqx.Module):
-    """Maps the view of an observation to its outputs. A plain pytree: all leaves are arrays."""
+    """Maps views of observations to their outputs. A plain pytree: all leaves are arrays."""
 
     encoder: tuple[Convolution | Dense, ...]
     hidden: tuple[Dense, ...]
@@ -84,23 +85,25 @@ class Network(eqx.Module):
         first = self.encoder[0] if self.encoder else None
         return first.blocks(x) if isinstance(first, Convolution) else x.reshape(-1)
 
-    def features(self, view: Float[Array, "..."]) -> Float[Array, " F"]:
-        x = view
+    def features(self, views: Float[Array, "B ..."]) -> Float[Array, "B F"]:
+        x = views
         for i, layer in enumerate(self.encoder):
-            if i == 0 and isinstance(layer, Convolution):
-                layer = layer.of_blocks
-            x = jax.nn.relu(layer(x))
-        return x.reshape(-1)
+            if isinstance(layer, Dense):
+                x = jax.vmap(layer)(x)
+            else:
+                x = layer.of_blocks(x) if i == 0 else layer(x)
+            x = jax.nn.relu(x)
+        return x.reshape(len(x), -1)
 
-    def __call__(self, view: Float[Array, "..."]) -> Float[Array, " O"]:
-        return self._decode(self.features(view))
+    def __call__(self, views: Float[Array, "B ..."]) -> Float[Array, "B O"]:
+        return jax.vmap(self._decode)(self.features(views))
 
     def at_fractions(
         self, views: Float[Array, "B ..."], fractions: Float[Array, "B N"]
     ) -> Float[Array, "B N O"]:
         """Implicit quantiles: cos(π·i·fraction), i = 1.., embedded and multiplied into the
-        features before the hidden layers (IQN, Dabney et al. 2018). For a batch: the fractions of
-        all its states are the rows of one product."""
+        features before the hidden layers (IQN, Dabney et al. 2018). The fractions of all states
+        are the rows of one product."""
         embedding = self.embedding
         assert embedding is not None
         assert embedding.bias is not None
@@ -111,7 +114,7 @@ class Network(eqx.Module):
         # In two, the bias's gradient is summed over fractions in the same pass as the features'.
         add_bias = partial(add_in_two, bias=embedding.bias)
         gates = jax.nn.relu(jax.vmap(add_bias)(product))
-        features, rows = jax.vmap(self.features)(views)[:, None], fractions.size
+        features, rows = self.features(views)[:, None], fractions.size
         if jax.default_backend() != "cpu":
             # Multiplied as rows: of [B, N, F] XLA makes [B, F, N] and back, 60 MB each on Atari.
             features = jnp.broadcast_to(features, gates.shape).reshape(rows, -1)
@@ -159,7 +162,7 @@ def make_network(
                 initialiser=initialiser,
                 key=next(keys),
             )
-            shape = jax.eval_shape(layer, jax.ShapeDtypeStruct(shape, jnp.float32)).shape
+            shape = jax.eval_shape(layer, jnp.zeros((1, *shape))).shape[1:]
             encoder.append(layer)
     features = width = math.prod(shape)
     hidden = []
