@@ -180,3 +180,32 @@ def test_mistakes_get_a_clear_word(tmp_path, arguments, said):
     assert said in err
     assert len(err.splitlines()) <= 2
     assert sys.exc_info() == (None, None, None)
+
+
+def test_some_agents_on_some_games(tmp_path):
+    write_study(tmp_path / "runs")
+    code, out, err = report(
+        tmp_path / "runs", "--format", "md", "--agents", "M-DQN, dqn", "--games", "breakout"
+    )
+    assert code == 0
+    assert "## dqn-normalised scores, 1 game" in out
+    assert "| breakout |" in out
+    assert "| asterix |" not in out
+    assert "left out, as asked: adam-dqn, minatar/asterix" in out + err
+    _, out, err = report(tmp_path / "runs", "--format", "md", "--agents", "m-dqn")
+    assert "left out, as asked: dqn" in out + err
+
+
+def test_an_agent_or_a_game_that_is_not_there(tmp_path):
+    write_study(tmp_path / "runs")
+    code, _, err = report(tmp_path / "runs", "--agents", "mdqn")
+    assert code == 2
+    assert "unknown agent 'mdqn'; did you mean 'm-dqn'" in err
+    code, _, err = report(tmp_path / "runs", "--games", "brakout")
+    assert code == 2
+    assert "unknown game 'brakout'; did you mean 'breakout'" in err
+    name = "dqn (envs=4, tau=0.1)"
+    write_run(tmp_path / "runs" / "x", np.ones((3, 10)), agent=name, env="minatar/breakout")
+    code, _, err = report(tmp_path / "runs", "--agents", name, "--games", "asterix")
+    assert code == 2
+    assert f"there are no runs of {name} on minatar/asterix" in err

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from munchausen.errors import UserError, unknown
 from munchausen.figures.everything import save_figures
 from munchausen.metrics.alignment import LAST_ITERATIONS
 from munchausen.metrics.reading import read_table
+from munchausen.metrics.runs import Table
 from munchausen.progress import show_counter
 from munchausen.report import tables
 from munchausen.report.html import make_page
@@ -21,6 +23,7 @@ Turn runs and published curves into a page that opens anywhere, tables and figur
 
   munchausen report runs                               every run under runs/, to report.html
   munchausen report runs dopamine/*.json --baseline human,rainbow
+  munchausen report runs --agents iqn,m-iqn --games breakout,asterix
   munchausen report runs --format md                   the tables alone, on standard output
   munchausen report runs --figures figures             the paper's figures as PNG and SVG
 
@@ -40,6 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline", help="what 100%% is: human, an agent, or several with commas between"
     )
+    parser.add_argument("--agents", help="only these, with commas between (default: all)")
+    parser.add_argument("--games", help="only these, with commas between (default: all)")
     parser.add_argument("--at", help="compare at this step (default: where most runs end)")
     parser.add_argument(
         "--last", help=f"iterations in a final score (default {LAST_ITERATIONS}, as in the paper)"
@@ -52,14 +57,14 @@ def run(options: argparse.Namespace) -> int:
     if options.format not in (*FORMATS, "html"):
         raise unknown("format", options.format, ["html", *FORMATS])
     at, last = whole("at", options.at, 1), whole("last", options.last, 1)
-    baselines = [b.strip() for b in options.baseline.split(",")] if options.baseline else None
+    baselines = _names(options.baseline) if options.baseline else None
     out = options.out
     if out is None and options.format == "html":
         out = Path("report.html")
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         raise UserError(f"cannot write {out}: name a file in a folder that is there")
     with show_counter("reading runs") as watch:
-        read = read_table(options.paths, watch)
+        read = _choose(read_table(options.paths, watch), options.agents, options.games)
     with show_counter("comparing") as watch:
         results = gather(
             read, baselines=baselines, at=at, last=last or LAST_ITERATIONS, watch=watch
@@ -79,6 +84,23 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(text)
     _say(results, out, figures, quiet=options.json or out is None)
     return 0
+
+
+def _choose(table: Table, agents: str | None, games: str | None) -> Table:
+    """The runs asked for; the reader is told what was left out."""
+    of = [table.agent(name) for name in _names(agents)] if agents else table.agents
+    on = [table.game(name) for name in _names(games)] if games else table.games
+    runs = tuple(run for run in table.runs if run.agent in of and run.game in on)
+    if not runs:
+        raise UserError(f"there are no runs of {', '.join(of)} on {', '.join(on)}")
+    missing = [a for a in table.agents if a not in of] + [g for g in table.games if g not in on]
+    left_out = ["left out, as asked: " + ", ".join(missing)] if missing else []
+    return Table(runs, (*table.notes, *left_out))
+
+
+def _names(text: str) -> list[str]:
+    """Split at commas, but for those within a name: dqn (envs=4, stack=1)."""
+    return [name.strip() for name in re.split(r",(?![^(]*\))", text)]
 
 
 def _say(results: Results, out: Path | None, figures: list[str], quiet: bool) -> None:

@@ -80,6 +80,14 @@ class Table:
             return found
         raise unknown("agent", name, self.agents)
 
+    def game(self, name: str) -> str:
+        """The game called so, in any case and with or without its suite."""
+        names = short_names(self.games)
+        for game in self.games:
+            if name.lower() in (game.lower(), names[game].lower()):
+                return game
+        raise unknown("game", name, names.values())
+
 
 def find_agent(agents: Iterable[str], name: str) -> str | None:
     agents = list(agents)
