@@ -56,7 +56,6 @@ def compile_learner(agent: str, suite: str, lanes: int) -> str:
     config = resolve(agent, suite)
     spec = EnvironmentSpec(
         name=f"{suite}/breakout",
-        suite=suite,
         frame_shape=shape,
         frame_dtype=dtype,
         actions=actions,

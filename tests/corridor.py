@@ -10,7 +10,7 @@ LENGTH, LIMIT = 5, 12
 
 
 class Corridor:
-    spec = EnvironmentSpec("test/corridor", "classic", (LENGTH,), "float32", 2, truncates=True)
+    spec = EnvironmentSpec("test/corridor", (LENGTH,), "float32", 2, truncates=True)
 
     def init(self, key):
         position = jax.random.randint(key, (), 0, 2)

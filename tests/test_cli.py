@@ -140,6 +140,7 @@ BAD_TRAINING = {
     "learning rate 0": (["--learning-rate", "0"], ["learning_rate"]),
     "no steps": (["--steps", "0"], ["steps must be at least 1"]),
     "seed below 0": (["--seed", "-1"], ["seed must be at least 0"]),
+    "seed too large": (["--seed", str(2**31)], ["a seed is a whole number from 0 to 2³¹ - 1"]),
     "no seeds": (["--seeds", "0"], ["seeds must be at least 1"]),
     "time below 0": (["--checkpoint-seconds", "-1"], ["checkpoint_seconds must be at least 0"]),
     # Together.

@@ -2,20 +2,23 @@
 
 import json
 import sys
+from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from munchausen import cli
+from munchausen import cli, envs
 from munchausen.envs import action_names, find
 from munchausen.errors import UserError
-from munchausen.experiment import playing, resources
+from munchausen.experiment import bench, playing, resources
 from munchausen.experiment.evaluation import phase
 from munchausen.experiment.policy import load_run
 from munchausen.experiment.records import read_records
 from munchausen.experiment.settings import make_settings
 from munchausen.figures import play_video
+from munchausen.loops.lane import make_steps, stack_regularisers
 
 TINY_ATARI = ["--envs", "8", "--capacity", "1000", "--warmup-steps", "200"]
 TINY_ATARI += ["--update-period-steps", "40", "--target-period-steps", "200"]
@@ -152,6 +155,18 @@ class TestBench:
         assert result["unit"] == ("frames/s" if "atari/Pong" in words else "steps/s")
 
 
+def test_a_replay_is_filled_without_another_of_its_size():
+    small = {"envs": 8, "capacity": 8_000, "warmup_steps": 1_000}
+    settings = make_settings(["m-dqn"], "atari/Pong", seeds=[0], changes=small)
+    frames = jnp.zeros((1, settings.config.envs, 84, 84), jnp.uint8)
+    steps = make_steps(settings.config, envs.spec_of(settings.listing), munchausen=True)
+    regularisers = stack_regularisers(list(settings.lanes))
+    keys = jax.random.key(0)[None]
+    lane = jax.eval_shape(jax.vmap(steps.init), keys, regularisers, frames)
+    program = jax.jit(partial(bench._fill, actions=6), donate_argnums=0).lower(lane).compile()
+    assert program.memory_analysis().temp_size_in_bytes < lane.ring.frames.size
+
+
 class TestBeforeARun:
     def test_a_replay_that_does_not_fit(self, monkeypatch):
         monkeypatch.setattr(resources, "device_memory", lambda: 4_000_000_000)
@@ -171,6 +186,20 @@ class TestBeforeARun:
         assert 5 <= days <= 10
         short = make_settings(["m-dqn"], "Breakout", seeds=[0], steps=21_000)
         assert resources.check(short) is None
+
+    def test_lanes_are_counted_twice_only_where_they_are_apart(self, monkeypatch):
+        monkeypatch.setattr(resources, "device_memory", lambda: 20_000_000_000)
+        resources.check_memory(make_settings(["m-dqn"], "Breakout", seeds=[0, 1]))
+        with pytest.raises(UserError, match=r"for 3 lanes needs .* or train fewer seeds at once"):
+            resources.check_memory(make_settings(["m-dqn"], "Breakout", seeds=[0, 1, 2]))
+
+    def test_a_container_may_have_less_than_the_machine(self, tmp_path):
+        limit = tmp_path / "memory.max"
+        assert resources.container_memory(limit) is None
+        limit.write_text("max\n")
+        assert resources.container_memory(limit) is None
+        limit.write_text("4294967296\n")
+        assert resources.container_memory(limit) == 2**32
 
     def test_the_device_says_how_much_it_has(self):
         assert jax.default_backend() != "cpu" or resources.device_memory() > 10**8

@@ -23,6 +23,7 @@ from munchausen.experiment.policy import (
     load_run,
     save_policy,
 )
+from munchausen.experiment.resources import check_memory
 from munchausen.experiment.settings import make_settings, round_up
 from munchausen.experiment.training import Training
 from munchausen.progress import show_progress
@@ -84,6 +85,7 @@ class Agent:
         total = done + round_up(steps, self.config.group_steps)
         self._settings = replace(self._settings, steps=total)
         if self._training is None:
+            check_memory(self._settings)
             self._out = Path(out) if out is not None else None
             folder = create(self._out, self._settings) if self._out else None
             self._training = Training(self._settings, folder)

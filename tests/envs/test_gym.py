@@ -134,3 +134,37 @@ class TestObservations:
         monkeypatch.setattr(gymnasium, "make_vec", missing)
         with pytest.raises(UserError, match="needs an extra: No module named 'flax'"):
             GymEnvironments("CartPole-v1", 1)
+
+
+class Dial(gymnasium.Env):
+    """One number without an axis is seen, and there is no picture."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):  # noqa: ARG002
+        super().reset(seed=seed)
+        return np.float32(0.5), {}
+
+    def step(self, action):  # noqa: ARG002
+        return np.float32(0.25), 1.0, True, False, {}
+
+
+@pytest.fixture
+def dial():
+    gymnasium.register("Dial-v0", Dial)
+    yield "Dial-v0"
+    del gymnasium.registry["Dial-v0"]
+
+
+@pytest.mark.filterwarnings("ignore")  # Gymnasium's own, of an environment like this
+def test_a_number_without_an_axis(dial):
+    agent = Agent("m-dqn", env=f"gym/{dial}", **CHANGES).learn(8)
+    assert agent.q_values(np.array([0.5])).shape == (2,)
+    assert agent.evaluate(episodes=2).returns.tolist() == [1, 1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_cannot_be_drawn_is_said(dial):
+    with pytest.raises(UserError, match="gym/Dial-v0 cannot be drawn here"):
+        GymScreen(dial)

@@ -5,10 +5,12 @@ import json
 from contextlib import redirect_stderr, redirect_stdout
 
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from munchausen import Agent, cli
+from munchausen.agent.learner import action_gap
 from munchausen.experiment.evaluation import evaluate
 from munchausen.experiment.records import read_action_gaps, write_action_gaps
 from munchausen.experiment.training import Training
@@ -74,3 +76,9 @@ def test_a_saved_agent_has_no_folder_to_keep_them_in(tmp_path):
     with redirect_stderr(err):
         assert cli.main(["evaluate", str(tmp_path / "a.safetensors"), "--action-gaps"]) == 2
     assert "run's folder" in err.getvalue()
+
+
+def test_the_only_action_has_no_gap():
+    gap = action_gap(jnp.array([[2.0], [3.0]]))
+    np.testing.assert_array_equal(gap, [0, 0])
+    np.testing.assert_array_equal(action_gap(jnp.array([[2.0, 5.0, 1.0], [4.0, 4.0, 1.0]])), [3, 0])

@@ -1,10 +1,11 @@
-"""Episodes that a limit ends are counted as such."""
+"""Episodes that a limit ends are counted as such, and programs are compiled once."""
 
 import gymnasium
 import numpy as np
 import pytest
 
 from munchausen import Agent
+from munchausen.errors import UserError
 from munchausen.experiment import evaluation
 
 CHANGES = {"network": "mlp-small", "capacity": 400, "warmup_steps": 100, "batch_size": 8}
@@ -40,3 +41,28 @@ def test_an_environment_without_an_end_is_left_at_the_cap(endless, monkeypatch):
     result = Agent("m-dqn", env=endless, **CHANGES).learn(8).evaluate(episodes=20)
     # 16 play; the four that were to play a second time are not begun again.
     assert (result.cut, result.returns.tolist()) == (16, [50.0] * 16)
+
+
+def test_other_networks_seeds_and_epsilons_need_no_other_program():
+    """A training has a phase after every iteration."""
+    small = {"envs": 4, "capacity": 400, "warmup_steps": 100, "network": "minatar-linear"}
+    agents = [Agent("m-dqn", seed=seed, **small).learn(8) for seed in (0, 1)]
+    for i, agent in enumerate(agents):
+        agent.evaluate(episodes=2, epsilon=1.0 - 0.1 * i, seed=i)
+    settings = agents[0]._settings
+    program = evaluation._device_program(settings.listing, settings.config, 2, False)
+    assert program._cache_size() == 1
+    agents = [Agent("m-dqn", "gym/CartPole-v1", seed=seed, **CHANGES).learn(8) for seed in (0, 1)]
+    for i, agent in enumerate(agents):
+        agent.evaluate(episodes=2, epsilon=1.0 - 0.1 * i, seed=i)
+    programs = evaluation._host_programs(agents[0].config, agents[0]._spec)
+    assert (programs.choose._cache_size(), programs.store._cache_size()) == (1, 1)
+
+
+@pytest.mark.parametrize("seed", (-1, 2**31, 2**64))
+def test_a_seed_that_is_none(seed):
+    agent = Agent("m-dqn", "gym/CartPole-v1", **CHANGES).learn(8)
+    with pytest.raises(UserError, match="a seed is a whole number from 0 to"):
+        agent.evaluate(episodes=1, seed=seed)
+    with pytest.raises(UserError, match="a seed is a whole number from 0 to"):
+        Agent("m-dqn", "gym/CartPole-v1", seed=seed, **CHANGES)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from munchausen import cli
+from munchausen.errors import UserError
 from munchausen.experiment import checkpoint, folder
 from munchausen.experiment import training as training_module
 from munchausen.experiment.accounting import LaneAccount
@@ -371,3 +373,83 @@ def test_writing_checkpoints_takes_at_most_a_twentieth_of_the_time():
     assert pause_after(0.1, least=30.0) == 30.0
     assert pause_after(10.0, least=30.0) == 200.0
     assert pause_after(10.0, least=0.0) == 0.0
+
+
+def test_a_run_asked_for_more_steps_that_could_not_begin(tmp_path, two_iterations, monkeypatch):
+    """Its rows are cut by then; what is asked for must be in the folder before."""
+    _, uninterrupted = two_iterations
+    run = tmp_path / "run"
+    train(small_settings(1600, iteration_steps=1200), run)
+    more = small_settings(2400, iteration_steps=1200)
+    with monkeypatch.context() as broken:
+        broken.setattr(training_module, "RecordWriter", cut_and_crash(training_module.RecordWriter))
+        with pytest.raises(Crash):
+            train(more, run, resume=True)
+    assert read_records(run)[-1]["step"] == 1200
+    train(folder.load_settings(run), run, resume=True)
+    assert_identical(run, uninterrupted)
+
+
+def cut_and_crash(writer):
+    def crash(*args):
+        writer(*args).close()
+        raise Crash("after the records were cut")
+
+    return crash
+
+
+def test_a_run_beyond_the_steps_asked_for_is_left_as_it_is(tmp_path, two_iterations):
+    _, finished = two_iterations
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    with pytest.raises(UserError, match="is at step 2,400 already; ask for more --steps"):
+        train(small_settings(1600, iteration_steps=1200), run, resume=True)
+    assert_identical(run, finished)
+
+
+def stop_at(step):
+    def watch(progress):
+        if progress.step == step and not progress.compiling:
+            signal.raise_signal(signal.SIGINT)
+
+    return watch
+
+
+def test_steps_that_are_taken_again_are_not_come_back_to(tmp_path, two_iterations):
+    """The newest checkpoint cannot be read for a while, say for a mount that is gone."""
+    settings, uninterrupted = two_iterations
+    run = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        train(settings, run, watch=stop_at(1200))
+    early = list_checkpoints(run)[-1]
+    shutil.copytree(early, tmp_path / "early")
+    train(settings, run, resume=True)
+    before, last = list_checkpoints(run)
+    shutil.rmtree(before)
+    shutil.copytree(tmp_path / "early", early)
+    (last / "state.safetensors").rename(last / "gone")
+
+    with (
+        pytest.warns(UserWarning, match="trying the one before it"),
+        pytest.raises(Interrupted),
+    ):
+        train(settings, run, resume=True, watch=stop_at(1600))
+    aside = last.with_name(f"unreadable-{last.name}")
+    (aside / "gone").rename(aside / "state.safetensors")  # it can be read again
+    assert [int(p.name.removeprefix("step-")) for p in list_checkpoints(run)] == [1200, 1600]
+    train(settings, run, resume=True)
+    assert_identical(run, uninterrupted)
+
+
+def test_stopped_while_it_is_evaluated(tmp_path, monkeypatch):
+    settings = replace(small_settings(2400, iteration_steps=1200), evaluation_steps=1)
+
+    def signalled(*_, **__):
+        signal.raise_signal(signal.SIGTERM)
+        return SimpleNamespace(returns=np.ones(1))
+
+    monkeypatch.setattr(training_module, "phase", signalled)
+    with pytest.raises(Interrupted, match="at step 1,200"):
+        train(settings, tmp_path / "run")
+    assert newest(tmp_path / "run") == "step-000000001200"
+    assert [row["step"] for row in read_records(tmp_path / "run")] == [1200]

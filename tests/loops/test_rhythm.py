@@ -22,7 +22,7 @@ class Recorded:
     """A stream known beforehand: the frame counts the steps, the reward is the step's number,
     every seventh step ends an episode."""
 
-    spec = EnvironmentSpec("recorded", "classic", (2,), "float32", 3, truncates=True)
+    spec = EnvironmentSpec("recorded", (2,), "float32", 3, truncates=True)
 
     def __init__(self, log, count):
         self.log, self.count, self.t = log, count, 0

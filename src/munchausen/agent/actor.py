@@ -31,7 +31,7 @@ def act(
     network: Network,
     observations: Shaped[Array, "E ..."],
     *,
-    epsilon: Float[Array, " E"] | float,
+    epsilon: Float[Array, " E"] | Float[Array, ""] | float,
     tau: Scalar,
     exploration: Literal["greedy", "stochastic"],
     draw_key: PRNGKeyArray,

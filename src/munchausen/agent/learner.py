@@ -159,8 +159,15 @@ def update_metrics(out: Loss, actions: Int[Array, " B"], regulariser: Regularise
     pi = policy(q, tau)
     # At τ = 0 the policy is greedy and its entropy 0; the division then is by 1.
     entropy = -jnp.sum(pi * scaled_log_policy(q, tau), axis=-1) / jnp.where(tau > 0, tau, 1.0)
-    best = jnp.max(q, axis=-1)
-    others = jnp.where(jax.nn.one_hot(jnp.argmax(q, axis=-1), q.shape[-1]) > 0, -jnp.inf, q)
-    gap = best - jnp.max(others, axis=-1) if q.shape[-1] > 1 else jnp.zeros_like(best)
     taken = jax.vmap(of_action)(q, actions)
-    return UpdateMetrics(jnp.mean(loss), jnp.mean(taken), jnp.mean(gap), jnp.mean(entropy))
+    gap = jnp.mean(action_gap(q))
+    return UpdateMetrics(jnp.mean(loss), jnp.mean(taken), gap, jnp.mean(entropy))
+
+
+def action_gap(q: Float[Array, "*B A"]) -> Float[Array, "*B"]:
+    """Best minus second best value; 0 where there is no second."""
+    best = jnp.max(q, axis=-1)
+    if q.shape[-1] == 1:
+        return jnp.zeros_like(best)
+    others = jnp.where(jax.nn.one_hot(jnp.argmax(q, axis=-1), q.shape[-1]) > 0, -jnp.inf, q)
+    return best - jnp.max(others, axis=-1)

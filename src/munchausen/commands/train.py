@@ -127,10 +127,6 @@ def _train(settings: Settings, out: Path, options: argparse.Namespace) -> None:
     try:
         training = Training(settings, opened, options.track)
         training.start()
-        if training.step > settings.steps:
-            raise UserError(f"{out} is at step {training.step:,} already; ask for more --steps")
-        if resume:
-            opened.note_start(settings)
         if training.step:
             say(f"resumed at step {training.step:,}")
         with show_progress(names) as watch:

@@ -12,6 +12,7 @@ from munchausen.envs import action_names
 from munchausen.errors import UserError
 from munchausen.experiment.playing import Moment, play
 from munchausen.experiment.policy import load_policy, load_run
+from munchausen.experiment.settings import check_seed
 from munchausen.figures.play_video import draw, write_gif, write_mp4
 
 HELP = "make a video of a trained agent at play"
@@ -52,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
         raise UserError(f"there is no folder {out.parent}")
     _check_writable(out)
     fps = whole("fps", options.fps, 1) or 15
+    seed = whole("seed", options.seed, 0) or 0
+    check_seed(seed)
     spec = policy.settings.lanes[policy.lane]
     say = speaker(options.json)
     title = f"{spec.agent} on {policy.settings.env}"
@@ -62,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         for moment in play(
             policy,
             epsilon=epsilon,
-            seed=whole("seed", options.seed, 0) or 0,
+            seed=seed,
             max_steps=whole("steps", options.steps, 1) or 2000,
         ):
             seen.append(moment._replace(screen=np.zeros(0)))

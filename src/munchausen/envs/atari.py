@@ -101,7 +101,6 @@ class AtariEnvironments:
         self._lives_count = protocol == "original"
         self.spec = EnvironmentSpec(
             name=f"{PROTOCOLS[protocol]}/{game}",
-            suite=PROTOCOLS[protocol],
             frame_shape=(84, 84),
             frame_dtype="uint8",
             actions=int(self._envs.single_action_space.n),

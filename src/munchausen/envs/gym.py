@@ -79,11 +79,9 @@ class GymEnvironments:
                 "made an array of one size"
             )
         self._first_action = int(actions.start)
-        self.reward_threshold = gymnasium.spec(name.rpartition(":")[2]).reward_threshold
         pixels = space.dtype == np.uint8 and len(space.shape) >= 2
         self.spec = EnvironmentSpec(
             name=f"gym/{name}",
-            suite="atari" if pixels and space.shape[:2] == (84, 84) else "classic",
             frame_shape=space.shape,
             frame_dtype="uint8" if pixels else "float32",
             actions=int(actions.n),
@@ -135,9 +133,9 @@ def _make_vector(name: str, count: int, wrappers: list[Any] | None = None) -> An
 
 
 def _flattens(space: gymnasium.Space) -> bool:
-    """Whether it is no array, but can be made one."""
+    """Whether it is no array (or one without an axis), but can be made one."""
     if isinstance(space, gymnasium.spaces.Box):
-        return False
+        return space.shape == ()
     try:
         return isinstance(gymnasium.spaces.flatten_space(space), gymnasium.spaces.Box)
     except NotImplementedError:
@@ -148,8 +146,8 @@ class GymScreen:
     """One environment that can be looked at."""
 
     def __init__(self, name: str):
+        check_known(name)
         try:
-            check_known(name)
             # Pygame draws into memory then, and does not look for a screen.
             os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
             self._env: Any = gymnasium.make(name, render_mode="rgb_array")
@@ -157,7 +155,7 @@ class GymScreen:
                 self._env = FlattenObservation(self._env)
             self._env.reset()
             self._env.render()
-        except (gymnasium.error.Error, ValueError) as error:
+        except Exception as error:  # of anybody's environment
             raise UserError(f"gym/{name} cannot be drawn here: {error}") from error
         self._first_action = int(self._env.action_space.start)
 

@@ -27,7 +27,6 @@ class MinAtar:
         self._env = pgx.make(f"minatar-{game}")  # type: ignore[arg-type]
         self.spec = EnvironmentSpec(
             name=f"minatar/{game}",
-            suite="minatar",
             frame_shape=tuple(self._env.observation_shape),
             frame_dtype="bool",
             actions=self._env.num_actions,

@@ -10,7 +10,6 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 @dataclass(frozen=True)
 class EnvironmentSpec:
     name: str  # the one canonical name, e.g. minatar/breakout
-    suite: str  # whose presets apply: minatar, atari, classic
     frame_shape: tuple[int, ...]
     frame_dtype: str
     actions: int

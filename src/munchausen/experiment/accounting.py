@@ -10,7 +10,8 @@ from munchausen.experiment.settings import Settings
 from munchausen.loops.chunk import Chunk
 
 RECENT = 100  # episodes in the running score, as the paper reports
-_METRICS = ("loss", "q", "action_gap", "entropy")
+# Columns of the records, and what they are called.
+_METRICS = {"loss": "loss", "q": "Q-value", "action_gap": "action gap", "entropy": "entropy"}
 
 
 class LaneAccount:
@@ -70,16 +71,16 @@ class LaneAccount:
 
 
 def check_finite(chunk: Chunk, settings: Settings, t: int) -> None:
-    """Stops at the first update whose loss or values are NaN or infinite. `t` is the step
-    after the chunk; its last update belongs to that step."""
+    """Stops at the first update where a metric is NaN or infinite. `t` is the step after the
+    chunk; its last update belongs to that step."""
     for lane, spec in enumerate(settings.lanes):
-        bad = ~(np.isfinite(chunk.loss[lane]) & np.isfinite(chunk.q[lane]))
+        metrics = {words: getattr(chunk, name)[lane] for name, words in _METRICS.items()}
+        bad = ~np.isfinite(list(metrics.values()))
         if bad.any():
-            first = int(np.argmax(bad))
+            first = int(np.argmax(bad.any(axis=0)))
             step = t - (chunk.loss.shape[1] - 1 - first) * settings.config.update_period_steps
-            name = "loss" if not np.isfinite(chunk.loss[lane][first]) else "Q-value"
+            words = list(metrics)[int(np.argmax(bad[:, first]))]
             raise TrainingDiverged(
-                f"{spec.agent} seed {spec.seed}: the {name} is "
-                f"{getattr(chunk, 'loss' if name == 'loss' else 'q')[lane][first]} at step "
+                f"{spec.agent} seed {spec.seed}: the {words} is {metrics[words][first]} at step "
                 f"{step:,}; stopped (a lower --learning-rate may help)"
             )

@@ -20,6 +20,8 @@ from munchausen.loops.device import DeviceLoop
 from munchausen.loops.host import HostLoop
 from munchausen.loops.lane import Lane, Steps, over_lanes
 
+_NOISY_ROWS = 16
+
 
 class Rates(NamedTuple):
     """Agent steps per second, of all lanes together."""
@@ -140,14 +142,17 @@ def learner_rate(settings: Settings, seconds: float) -> float:
 
 def _fill(lane: Lane, *, actions: int) -> Lane:
     ring, key = lane.ring, jax.random.key(0)
+    # A few rows, again and again: drawing a number takes many times its place.
+    rows = min(_NOISY_ROWS, ring.frames.shape[1])
+    shape = (ring.frames.shape[0], rows, *ring.frames.shape[2:])
     if ring.frames.dtype == bool:
-        frames = jax.random.bernoulli(key, 0.2, ring.frames.shape)
+        noise = jax.random.bernoulli(key, 0.2, shape)
     elif ring.frames.dtype == jnp.uint8:
-        frames = jax.random.bits(key, ring.frames.shape, jnp.uint8)
+        noise = jax.random.bits(key, shape, jnp.uint8)
     else:
-        frames = jax.random.normal(key, ring.frames.shape)
+        noise = jax.random.normal(key, shape)
     ring = ring._replace(
-        frames=frames,
+        frames=noise[:, jnp.arange(ring.frames.shape[1]) % rows],
         actions=jax.random.randint(key, ring.actions.shape, 0, actions),
         head=jnp.full_like(ring.head, ring.frames.shape[1] - 1),
     )

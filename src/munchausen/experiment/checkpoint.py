@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,7 +67,7 @@ def write_checkpoint(
     replay is in blocks of its own and `state` is without it."""
     parent = folder / CHECKPOINTS
     parent.mkdir(exist_ok=True)
-    place = parent / f"step-{step:012d}"
+    place = parent / _name(step)
     writing = parent / f".writing-{step:012d}"
     for cut in parent.glob(".writing-*"):  # by a kill
         shutil.rmtree(cut)
@@ -113,6 +114,17 @@ def read_latest(folder: Path, template: Any, *, segmented: bool = False) -> Chec
     if places:
         raise UserError(f"no checkpoint of {folder} is whole; train again into another --out")
     return None
+
+
+def set_aside_after(folder: Path, step: int) -> None:
+    """Renames checkpoints of later steps, which could not be read: a run that goes on from `step`
+    takes those steps anew, and must not come back to them when they can be read again."""
+    for place in list_checkpoints(folder):
+        if place.name > _name(step):
+            aside = place.with_name(f"unreadable-{place.name}")
+            if aside.exists():
+                shutil.rmtree(aside)
+            os.rename(place, aside)
 
 
 def read_checkpoint(place: Path, template: Any, *, segmented: bool = False) -> Checkpoint:
@@ -178,13 +190,15 @@ def _read_state(place: Path, manifest: dict[str, Any]) -> dict[str, np.ndarray]:
 
 def _read_blocks(
     place: Path, manifest: dict[str, Any], most: int
-) -> list[tuple[int, dict[str, np.ndarray]]]:
-    """File names are made here from whole numbers, never taken from the manifest."""
+) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    """Oldest first, each when it is wanted: all of them at once would be a second replay. File
+    names are made here from whole numbers, never taken from the manifest."""
     with _damage(place):
         replay = manifest["replay"]
         full = [(int(f), block_path(place.parent / REPLAY, int(f)), h) for f, h in replay["full"]]
         tail = [(int(f), block_path(place, int(f), "tail"), h) for f, h in replay["tail"]]
-        return [(first, read_block(path, digest, most)) for first, path, digest in full + tail]
+        for first, path, digest in sorted(full + tail):
+            yield first, read_block(path, digest, most)
 
 
 @contextlib.contextmanager
@@ -196,6 +210,10 @@ def _damage(place: Path):
         yield
     except (*wrong, zstandard.ZstdError) as error:
         raise DamagedCheckpoint(f"{place} is damaged: {error}") from error
+
+
+def _name(step: int) -> str:
+    return f"step-{step:012d}"
 
 
 def list_checkpoints(folder: Path) -> list[Path]:

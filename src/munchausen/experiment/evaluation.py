@@ -4,26 +4,40 @@ Each environment plays a number of episodes fixed beforehand. Taking the first N
 among many running side by side would favour short ones.
 """
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from munchausen import envs
 from munchausen.agent.actor import act, values
+from munchausen.agent.config import AgentConfig
+from munchausen.agent.learner import action_gap
 from munchausen.backup import Regulariser
-from munchausen.envs import HostEnvironments, JaxEnvironment, Listing
+from munchausen.envs import EnvironmentSpec, HostEnvironments, Listing
 from munchausen.envs.spec import HostSteps
-from munchausen.experiment.settings import Settings
+from munchausen.experiment.settings import Settings, check_seed
 from munchausen.loops.lane import Steps, make_steps
 from munchausen.networks import Network
-from munchausen.replay import Outcome, append, current_observations, make_ring
+from munchausen.replay import Outcome, Ring, append, current_observations, make_ring
 
 CAP_STEPS = 27_000  # Dopamine's limit on an episode; a policy may be stuck without dying
 _HOST_ENVS = 16
 _PHASE_ENVS = 8  # few, so that a share of the steps holds several long episodes
 _PHASE_EPISODES = 100
+
+
+class Player(NamedTuple):
+    """What programs take as arguments: they are compiled for none of these values."""
+
+    network: Network
+    regulariser: Regulariser
+    epsilon: float
+    key: PRNGKeyArray
 
 
 class Evaluation(NamedTuple):
@@ -44,12 +58,11 @@ def evaluate(
     seed: int,
     gaps: bool = False,
 ) -> Evaluation:
-    listing = settings.listing
-    if listing.loop == "device":
-        env = envs.make_jax(listing)
-        steps = make_steps(settings.config, env.spec, munchausen=False)
-        return _on_device(steps, env, network, regulariser, episodes, epsilon, seed, gaps)
-    return _on_host(settings, listing, network, regulariser, episodes, epsilon, seed, gaps)
+    check_seed(seed)
+    player = Player(network, regulariser, epsilon, jax.random.key(seed))
+    if settings.listing.loop == "device":
+        return _on_device(settings, player, episodes, gaps)
+    return _on_host(settings, player, episodes, seed, gaps)
 
 
 def phase(
@@ -63,12 +76,9 @@ def phase(
 ) -> Evaluation:
     """An evaluation phase: whole episodes until so many steps were taken (Dopamine's rule, here
     for each of a few environments and its share of the steps)."""
-    listing = settings.listing
-    if listing.loop == "host":
-        share = -(-steps // _PHASE_ENVS)
-        return _on_host(
-            settings, listing, network, regulariser, _PHASE_ENVS, epsilon, seed, False, share
-        )
+    if settings.listing.loop == "host":
+        player = Player(network, regulariser, epsilon, jax.random.key(seed))
+        return _on_host(settings, player, _PHASE_ENVS, seed, False, -(-steps // _PHASE_ENVS))
     parts: list[Evaluation] = []
     while sum(int(part.lengths.sum()) for part in parts) < steps:
         parts.append(
@@ -85,20 +95,25 @@ def phase(
     return Evaluation(returns, lengths, sum(part.cut for part in parts))
 
 
-def _on_device(
-    steps: Steps,
-    env: JaxEnvironment,
-    network: Network,
-    regulariser: Regulariser,
-    episodes: int,
-    epsilon: float,
-    seed: int,
-    gaps: bool,
-) -> Evaluation:
+def _on_device(settings: Settings, player: Player, episodes: int, gaps: bool) -> Evaluation:
     """One environment an episode, all at once."""
-    init_key, run_key = jax.random.split(jax.random.key(seed))
+    play = _device_program(settings.listing, settings.config, episodes, gaps)
+    total, length, cut, track = (np.asarray(x) for x in play(player))
+    tracks = [x[:n] for x, n in zip(track.T, length, strict=True)]
+    return Evaluation(total, length, int(cut), tracks if gaps else None)
 
-    def go(network: Network):
+
+@functools.lru_cache(maxsize=8)
+def _device_program(
+    listing: Listing, config: AgentConfig, episodes: int, gaps: bool
+) -> Callable[[Player], Any]:
+    """Compiled once for all players: training has a phase after every iteration."""
+    env = envs.make_jax(listing)
+    steps = make_steps(config, env.spec, munchausen=False)
+
+    @jax.jit
+    def go(player: Player):
+        init_key, run_key = jax.random.split(player.key)
         state, frames = jax.vmap(env.init)(jax.random.split(init_key, episodes))
         ring = make_ring(frames, episodes * (steps.config.stack + 1))
         zeros = jnp.zeros(episodes)
@@ -112,8 +127,8 @@ def _on_device(
             state, ring, alive, total, length, t, track = carry
             act_key, env_key = jax.random.split(jax.random.fold_in(run_key, t))
             if gaps:
-                track = track.at[t].set(_action_gap(steps, network, ring, act_key))
-            actions = _act(steps, network, regulariser, ring, epsilon, act_key)
+                track = track.at[t].set(_action_gap(steps, player, ring, act_key))
+            actions = _act(steps, player, ring, act_key)
             keys = jax.random.split(env_key, episodes)
             state, step = jax.vmap(env.step)(state, actions, keys)
             outcome = Outcome(step.reward, step.terminated, step.truncated, step.frame, step.frame)
@@ -127,18 +142,35 @@ def _on_device(
         _, _, alive, total, length, _, track = jax.lax.while_loop(running, tick, start)
         return total, length, jnp.sum(alive), track
 
-    total, length, cut, track = jax.jit(go)(network)
-    tracks = [x[:n] for x, n in zip(np.asarray(track).T, np.asarray(length), strict=True)]
-    return Evaluation(np.asarray(total), np.asarray(length), int(cut), tracks if gaps else None)
+    return go
+
+
+class _HostPrograms(NamedTuple):
+    choose: Callable[..., Any]  # of the player, the ring and the step
+    measure: Callable[..., Any]
+    store: Callable[..., Any]
+
+
+@functools.lru_cache(maxsize=8)
+def _host_programs(config: AgentConfig, spec: EnvironmentSpec) -> _HostPrograms:
+    steps = make_steps(config, spec, munchausen=False)
+
+    def choose(player: Player, ring: Ring, t: Int[Array, ""]):
+        return _act(steps, player, ring, jax.random.fold_in(player.key, t))
+
+    def measure(player: Player, ring: Ring, t: Int[Array, ""]):
+        return _action_gap(steps, player, ring, jax.random.fold_in(player.key, t))
+
+    def store(ring: Ring, actions: jax.Array, outcome: Outcome):
+        return append(ring, actions, outcome, truncates=True)[0]
+
+    return _HostPrograms(jax.jit(choose), jax.jit(measure), jax.jit(store, donate_argnums=0))
 
 
 def _on_host(
     settings: Settings,
-    listing: Listing,
-    network: Network,
-    regulariser: Regulariser,
+    player: Player,
     episodes: int,
-    epsilon: float,
     seed: int,
     gaps: bool,
     share: int | None = None,
@@ -147,17 +179,11 @@ def _on_host(
     otherwise its share of the episodes. One that knows no end is left at the cap: it cannot be
     begun again alone, so what it still had to play is not played."""
     count = min(episodes, _HOST_ENVS)
-    batch: HostEnvironments = envs.make_host(listing, count)
-    steps = make_steps(settings.config, batch.spec, munchausen=False)
-    key = jax.random.key(seed)
-    choose = jax.jit(
-        lambda ring, t: _act(steps, network, regulariser, ring, epsilon, jax.random.fold_in(key, t))
-    )
-    measure = jax.jit(lambda ring, t: _action_gap(steps, network, ring, jax.random.fold_in(key, t)))
-    store = jax.jit(lambda ring, a, o: append(ring, a, o, truncates=True)[0], donate_argnums=0)
+    batch: HostEnvironments = envs.make_host(settings.listing, count)
     try:
+        play = _host_programs(settings.config, batch.spec)
         frames = jnp.asarray(batch.reset([seed + i for i in range(count)]))
-        ring = make_ring(frames, count * (steps.config.stack + 2))
+        ring = make_ring(frames, count * (settings.config.stack + 2))
         quota = np.full(count, episodes // count) + (np.arange(count) < episodes % count)
         if share is not None:
             quota = np.full(count, share)
@@ -168,13 +194,15 @@ def _on_host(
         running: list[list[float]] = [[] for _ in range(count)]
         t, cut = 0, 0
         while (quota > 0).any():
-            actions = choose(ring, t)
+            actions = play.choose(player, ring, t)
             if gaps:
-                for track, gap in zip(running, np.asarray(measure(ring, t)), strict=True):
+                for track, gap in zip(
+                    running, np.asarray(play.measure(player, ring, t)), strict=True
+                ):
                     track.append(float(gap))
             batch.send(np.asarray(actions))
             step = batch.receive()
-            ring = store(ring, actions, _outcome(step))
+            ring = play.store(ring, actions, _outcome(step))
             total += step.reward
             length += 1
             t += 1
@@ -201,22 +229,22 @@ def _outcome(step: HostSteps) -> Outcome:
     return Outcome(*(jnp.asarray(x) for x in arrays))
 
 
-def _act(steps: Steps, network: Network, regulariser: Regulariser, ring, epsilon: float, key):
+def _act(steps: Steps, player: Player, ring: Ring, key: PRNGKeyArray):
     return act(
         steps.learner.head,
-        network,
+        player.network,
         current_observations(ring, steps.config.stack),
-        epsilon=epsilon,
-        tau=regulariser.tau,
+        epsilon=player.epsilon,
+        tau=player.regulariser.tau,
         exploration=steps.config.exploration,
         draw_key=jax.random.fold_in(key, 0),
         explore_key=jax.random.fold_in(key, 1),
     )
 
 
-def _action_gap(steps: Steps, network: Network, ring, key):
-    """Best minus second best action value, of the very draw that `_act` chooses by."""
+def _action_gap(steps: Steps, player: Player, ring: Ring, key: PRNGKeyArray):
+    """Of the very draw that `_act` chooses by."""
     observations = current_observations(ring, steps.config.stack)
-    q = values(steps.learner.head, network, observations, jax.random.fold_in(key, 0))
-    best, second = jnp.moveaxis(jax.lax.top_k(q, 2)[0], -1, 0)
-    return best - second
+    return action_gap(
+        values(steps.learner.head, player.network, observations, jax.random.fold_in(key, 0))
+    )

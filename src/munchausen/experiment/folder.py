@@ -39,8 +39,8 @@ class RunFolder:
         self._lock.close()
 
     def note_start(self, settings: Settings) -> None:
-        """A resumed run's settings (`steps` may have changed) and the machine it goes on with.
-        What it came to before is no longer so."""
+        """The settings (of a resumed run, `steps` may have changed) and the machine it starts or
+        goes on with. What it came to before is no longer so."""
         with writing(self.path):
             (self.path / RESULT).unlink(missing_ok=True)
             write_json(self.path / CONFIG, settings.to_json())
@@ -83,7 +83,6 @@ def create(path: Path, settings: Settings) -> RunFolder:
         path.mkdir(parents=True, exist_ok=True)
         lock = lock_folder(path)
         write_json(path / CONFIG, settings.to_json())
-        _note_machine(path)
     except OSError as error:
         raise UserError(f"cannot write to {path}: {error.strerror}") from error
     return RunFolder(path, lock)

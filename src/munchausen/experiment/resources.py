@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,21 +21,8 @@ _LONG_SECONDS = 600
 
 def check(settings: Settings) -> str | None:
     """Refuses a replay that does not fit. Returns a warning where a GPU would be wanted."""
-    spec = envs.spec_of(settings.listing)
-    frame_bytes = int(np.prod(spec.frame_shape)) * np.dtype(spec.frame_dtype).itemsize
-    needed = len(settings.lanes) * settings.config.capacity * (frame_bytes + 9)
-    if len(settings.lanes) > 1 and jax.default_backend() == "cpu":
-        needed *= 2  # there lanes are apart, and a checkpoint joins a copy of them
-    there = device_memory()
-    if there is not None and needed > _SHARE * there:
-        fits = int(_SHARE * there / needed * settings.config.capacity) // 1_000 * 1_000
-        lanes = f" for {len(settings.lanes)} lanes" if len(settings.lanes) > 1 else ""
-        raise UserError(
-            f"the replay{lanes} needs {needed / 1e9:.1f} GB and the device has "
-            f"{there / 1e9:.1f} GB; lower --capacity (to {fits:_} or less)"
-            + (" or train fewer seeds at once" if lanes else "")
-        )
-    if spec.suite.startswith("atari") and jax.default_backend() == "cpu":
+    check_memory(settings)
+    if settings.listing.suite.startswith("atari") and jax.default_backend() == "cpu":
         seconds = cpu_seconds(settings)
         if seconds > _LONG_SECONDS:
             return (
@@ -44,6 +32,24 @@ def check(settings: Settings) -> str | None:
     return None
 
 
+def check_memory(settings: Settings) -> None:
+    spec = envs.spec_of(settings.listing)
+    frame_bytes = int(np.prod(spec.frame_shape)) * np.dtype(spec.frame_dtype).itemsize
+    needed = len(settings.lanes) * settings.config.capacity * (frame_bytes + 9)
+    apart = settings.listing.loop == "device" and jax.default_backend() == "cpu"
+    if apart and len(settings.lanes) > 1:
+        needed *= 2  # a checkpoint joins a copy of the lanes
+    there = device_memory()
+    if there is not None and needed > _SHARE * there:
+        fits = int(_SHARE * there / needed * settings.config.capacity) // 1_000 * 1_000
+        lanes = f" for {len(settings.lanes)} lanes" if len(settings.lanes) > 1 else ""
+        raise UserError(
+            f"the replay{lanes} needs {needed / 1e9:.1f} GB and the device has "
+            f"{there / 1e9:.1f} GB; lower --capacity (to {fits:_} or less)"
+            + (" or train fewer seeds at once" if lanes else "")
+        )
+
+
 def device_memory() -> int | None:
     """Bytes that arrays may take on the device, or None where it does not say."""
     device = jax.devices()[0]
@@ -51,8 +57,17 @@ def device_memory() -> int | None:
     if stats:
         return int(stats["bytes_limit"])
     if device.platform == "cpu":
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return min(machine, container_memory() or machine)
     return None
+
+
+def container_memory(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int | None:
+    """What a container or a batch system grants, or None where there is no limit."""
+    try:
+        return int(limit.read_text())
+    except (OSError, ValueError):  # not on Linux, or "max"
+        return None
 
 
 def cpu_seconds(settings: Settings) -> float:

@@ -15,7 +15,7 @@ import hashlib
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -213,8 +213,8 @@ def read_block(path: Path, sha256: str, most: int = 2**32) -> dict[str, np.ndarr
     return load(zstandard.ZstdDecompressor().decompress(data))
 
 
-def fill(ring: Ring, blocks: list[tuple[int, dict[str, np.ndarray]]]) -> Ring:
-    """A ring with these blocks in their slots, oldest first."""
-    for first, arrays in sorted(blocks, key=lambda block: block[0]):
+def fill(ring: Ring, blocks: Iterable[tuple[int, dict[str, np.ndarray]]]) -> Ring:
+    """A ring with these blocks in their slots. They come oldest first."""
+    for first, arrays in blocks:
         ring = _put(ring, jnp.int32(first), {k: jnp.asarray(x) for k, x in arrays.items()})
     return ring

@@ -94,8 +94,8 @@ def make_settings(
     listing = find(env, protocol)
     if not all(agents):
         raise UserError("an agent's name is missing; name one, or several with commas between")
-    if seeds[-1] >= 2**31:
-        raise UserError(f"a seed must be below 2³¹, not {seeds[-1]}")
+    for seed in seeds:
+        check_seed(seed)
     configs = [override(resolve(agent, listing.suite), changes or {}) for agent in agents]
     for agent, config in zip(agents[1:], configs[1:], strict=True):
         for field in dataclasses.fields(AgentConfig):
@@ -126,6 +126,12 @@ def make_settings(
     )
 
 
+def check_seed(seed: Any) -> None:
+    """Beyond 2³² seeds would repeat: JAX and emulators take that many bits."""
+    if not isinstance(seed, int) or not 0 <= seed < 2**31:
+        raise UserError(f"a seed is a whole number from 0 to 2³¹ - 1, not {seed!r}")
+
+
 def round_up(steps: int, group: int) -> int:
     """To whole groups, the least stretch that acts and learns."""
     return math.ceil(steps / group) * group
@@ -140,9 +146,8 @@ def chunk_steps(settings: Settings) -> int:
     if common % group == 0 and common >= 250 and not host:
         return common
     groups = settings.iteration_steps // group
-    most = 1_000 if host else 2_000
-    fitting = [d for d in range(1, groups + 1) if groups % d == 0 and d * group <= most]
-    return max(fitting, default=1) * group
+    most = (1_000 if host else 2_000) // group
+    return max((d for d in range(1, most + 1) if groups % d == 0), default=1) * group
 
 
 def first_difference(saved: Settings, asked: Settings) -> str | None:

@@ -22,6 +22,7 @@ from munchausen.experiment.checkpoint import (
     named_blocks,
     read_latest,
     read_manifest,
+    set_aside_after,
     without_replay,
     write_checkpoint,
 )
@@ -92,6 +93,15 @@ class Training:
             keep_bytes = self._restore_counters(saved.counters)
             self.state = self.loop.restore(saved.state)
         if self.folder is not None:
+            if self.step > self.settings.steps:
+                raise UserError(
+                    f"{self.folder.path} is at step {self.step:,} already; ask for more --steps"
+                )
+            # In this order: records are cut for the settings that the folder says.
+            self.folder.note_start(self.settings)
+            if saved is not None:
+                with self._writing():
+                    set_aside_after(self.folder.path, self.step)
             self._records = RecordWriter(self.folder.path, keep_bytes)
             if self.track is not None:
                 kept = read_records(self.folder.path)
@@ -204,16 +214,17 @@ class Training:
             now = time.monotonic()
             self.seconds = before + now - begun
             watch(self._progress(speed.at(self.step, now) * len(settings.lanes)))
-            stop = self._signals.asked  # looked at once: it may arrive at any line
+            if boundary:
+                # Of the steps this process has taken, without the evaluation that may follow.
+                self._end_iteration((self.step - iteration_from) / max(now - iteration_begun, 1e-9))
+                iteration_begun, iteration_from = time.monotonic(), self.step
+            # Looked at once, as it may arrive at any line, and after the evaluation, which is long.
+            stop = self._signals.asked
             done = self.step >= settings.steps
             save = now - checkpointed >= pause or done or stop is not None
             if save and pending:
                 pending()
                 pending = None
-            if boundary:
-                # Of the steps this process has taken, without the evaluation that may follow.
-                self._end_iteration((self.step - iteration_from) / max(now - iteration_begun, 1e-9))
-                iteration_begun, iteration_from = time.monotonic(), self.step
             if save:
                 begun_writing = time.monotonic()
                 with self._writing():
@@ -302,6 +313,8 @@ class Training:
         # The next steps use this memory up: copies, and the rest in the background.
         ring = snapshot.lane.ring
         oldest = int(jnp.max(ring.head)) - ring.frames.shape[1] + 1
+        # A cut episode takes a row more than its steps, so rows run ahead of the count of steps.
+        self._segments.follow(ring, int(jnp.min(ring.head)))
         state = jax.tree.map(lambda x: x.copy(), without_replay(snapshot))
         tail = self._segments.tail(ring)
         self._segments.submit(

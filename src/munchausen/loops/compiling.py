@@ -1,11 +1,13 @@
 """How the programs of both loops are compiled."""
 
+import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
-GPU_OPTIONS = {
+GPU_OPTIONS: dict[str, Any] = {
     # A GPU gets a program's kernels as one graph. XLA's default puts them in a line; so those that
     # need nothing of each other run side by side.
     "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
@@ -20,5 +22,22 @@ def compiled(function: Callable[..., Any], *, uses_up_first: bool = False) -> Ca
     return jax.jit(
         function,
         donate_argnums=0 if uses_up_first else (),
-        compiler_options=GPU_OPTIONS if jax.default_backend() == "gpu" else None,
+        compiler_options=known_options() if jax.default_backend() == "gpu" else None,
     )
+
+
+@functools.cache
+def known_options() -> dict[str, Any]:
+    """Those that this version of XLA has: it refuses a program with one that it lacks."""
+    known = {}
+    for name, value in GPU_OPTIONS.items():
+        try:
+            jax.jit(lambda x: x + 1, compiler_options={name: value})(0)
+            known[name] = value
+        except jax.errors.JaxRuntimeError:
+            warnings.warn(
+                f"jax {jax.__version__} has no option {name}: programs will be slower than "
+                "they were measured to be",
+                stacklevel=2,
+            )
+    return known
