@@ -223,6 +223,21 @@ class TestLearn:
         assert result.returns.shape == result.lengths.shape == (3,)
         np.testing.assert_array_equal(result.returns, result.lengths)  # CartPole pays 1 a step
 
+    @pytest.mark.parametrize("episodes", [0, -1])
+    def test_no_episodes(self, cartpole, episodes):
+        with pytest.raises(UserError, match="episodes must be at least 1"):
+            cartpole.evaluate(episodes=episodes)
+
+    @pytest.mark.parametrize("epsilon", [-0.1, 1.5, float("nan")])
+    def test_an_epsilon_that_is_no_probability(self, cartpole, epsilon):
+        with pytest.raises(UserError, match=r"epsilon must be in \[0, 1\]"):
+            cartpole.evaluate(1, epsilon=epsilon)
+        with pytest.raises(UserError, match=r"epsilon must be in \[0, 1\]"):
+            cartpole.predict(np.zeros(4), epsilon=epsilon)
+
+    def test_says_what_it_is(self, cartpole):
+        assert repr(cartpole).startswith("<Agent m-dqn on gym/CartPole-v1, seed 0, step ")
+
 
 class TestFields:
     def test_are_changed(self):
@@ -276,7 +291,7 @@ class TestSaveAndLoad:
         agent, out = breakout
         loaded = Agent.load(out)
         np.testing.assert_array_equal(loaded.q_values(SCREENS), agent.q_values(SCREENS))
-        with pytest.raises(UserError, match="lanes 0 to 0, not 1"):
+        with pytest.raises(UserError, match="has no lane 1; there are: 0 m-dqn seed 0"):
             Agent.load(out, lane=1)
 
     def test_a_loaded_agent_says_it_cannot_learn(self, breakout):

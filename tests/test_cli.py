@@ -140,6 +140,12 @@ BAD_TRAINING = {
     "learning rate 0": (["--learning-rate", "0"], ["learning_rate"]),
     "no steps": (["--steps", "0"], ["steps must be at least 1"]),
     "seed below 0": (["--seed", "-1"], ["seed must be at least 0"]),
+    "no name of an agent": ([""], ["an agent's name is missing"]),
+    "several environments": (
+        ["--env", "minatar/breakout,minatar/asterix"],
+        ["sweep --agents m-dqn --envs minatar/breakout,minatar/asterix"],
+    ),
+    "a name where a number goes": (["--envs", "minatar/breakout"], ["--env minatar/breakout"]),
     "seed too large": (["--seed", str(2**31)], ["a seed is a whole number from 0 to 2³¹ - 1"]),
     "no seeds": (["--seeds", "0"], ["seeds must be at least 1"]),
     "time below 0": (["--checkpoint-seconds", "-1"], ["checkpoint_seconds must be at least 0"]),
@@ -210,9 +216,9 @@ def test_bad_input_that_gets_through(empty, arguments):
 @pytest.mark.parametrize(
     ("missing", "env", "pip"),
     [
-        ("pgx", "minatar/breakout", "pip install 'munchausen[minatar]'"),
-        ("pgx_minatar", "minatar/breakout", "pip install 'munchausen[minatar]'"),
-        ("Box2D", "gym/LunarLander-v3", "pip install 'munchausen[box2d]'"),
+        ("pgx", "minatar/breakout", "[minatar]'"),
+        ("pgx_minatar", "minatar/breakout", "[minatar]'"),
+        ("Box2D", "gym/LunarLander-v3", "[box2d]'"),
     ],
 )
 def test_a_missing_extra_names_the_pip_line(empty, monkeypatch, missing, env, pip):
@@ -575,7 +581,7 @@ class TestTraining:
         assert (report["step"], report["episodes"], report["epsilon"]) == (2000, 5, 1.0)
         assert report["min"] <= report["median"] <= report["max"]
         assert report["mean_length"] > 0
-        assert_refused(munchausen("evaluate", str(run), "--lane", "1"), "lanes 0 to 0, not 1")
+        assert_refused(munchausen("evaluate", str(run), "--lane", "1"), "has no lane 1; there are: 0 m-dqn seed 0")
 
     def test_a_folder_that_cannot_be_written(self, trained, tmp_path, monkeypatch):
         """Somebody else's results, say."""

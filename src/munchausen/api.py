@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 
 from munchausen.agent import AgentConfig
 from munchausen.agent.actor import act, values
+from munchausen.agent.config import parse_value
 from munchausen.envs import DEFAULT_ENVIRONMENT, import_module_of
 from munchausen.errors import UserError
 from munchausen.experiment.evaluation import evaluate
@@ -53,6 +54,12 @@ class Agent:
         self._spec = environment_spec(self._settings)
         self._draws = 0
 
+    def __repr__(self) -> str:
+        lane = self._settings.lanes[self._loaded.lane if self._loaded else 0]
+        known = self._loaded or self._training
+        step = known.step if known else 0
+        return f"<Agent {lane.agent} on {self._settings.env}, seed {lane.seed}, step {step:,}>"
+
     @property
     def config(self) -> AgentConfig:
         return self._settings.config
@@ -77,8 +84,7 @@ class Agent:
                 "a loaded agent holds its policy, not its replay or optimiser; "
                 "to train on, resume its run: munchausen train --resume --out RUN"
             )
-        if steps < 1:
-            raise UserError(f"steps must be at least 1, not {steps}")
+        steps = _at_least_1("steps", steps)
         if self._training is not None and out is not None:
             raise UserError("`out` is chosen at the first call of `learn`")
         done = self._training.step if self._training else 0
@@ -106,6 +112,7 @@ class Agent:
 
     def predict(self, observation: Any, *, epsilon: float = 0.0) -> Any:
         """The action for one observation (an int), or for a batch of them (an array)."""
+        _check_epsilon(epsilon)
         observations, single = self._batch(observation)
         policy = self._policy()
         self._draws += 1
@@ -133,11 +140,12 @@ class Agent:
         """Whole episodes in fresh environments: their returns and lengths."""
         policy = self._policy()
         epsilon = self.config.evaluation_epsilon if epsilon is None else epsilon
+        _check_epsilon(epsilon)
         return evaluate(
             self._settings,
             policy.network,
             policy.regulariser,
-            episodes=episodes,
+            episodes=_at_least_1("episodes", episodes),
             epsilon=epsilon,
             seed=seed,
         )
@@ -182,3 +190,15 @@ class Agent:
             )
         array = array.astype(self._spec.frame_dtype)
         return jnp.asarray(array[None] if single else array), single
+
+
+def _at_least_1(name: str, value: Any) -> int:
+    number = parse_value(name, int, value)
+    if number < 1:
+        raise UserError(f"{name} must be at least 1, not {number}")
+    return number
+
+
+def _check_epsilon(epsilon: Any) -> None:
+    if not 0 <= parse_value("epsilon", float, epsilon) <= 1:
+        raise UserError(f"epsilon must be in [0, 1], not {epsilon}")

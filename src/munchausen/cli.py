@@ -86,6 +86,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     if not joined:
         names = ", ".join(COMMANDS)
         raise UserError(f"give a command: {names}; see munchausen --help")
+    if not joined[0].startswith("-") and joined[0] not in COMMANDS:
+        raise unknown("command", joined[0], COMMANDS)
     options, rest = parser.parse_known_args(joined)
     if rest:
         flag = rest[0].split("=")[0]

@@ -2,8 +2,13 @@
 
 import contextlib
 import difflib
+import importlib.util
+import json
 from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 
 class UserError(Exception):
@@ -29,6 +34,21 @@ def writing(place: Path | str) -> Iterator[None]:
 
 class TrainingDiverged(Exception):
     """A loss, a Q-value or what an environment gave is NaN or infinite. Exits with 1."""
+
+
+def install_line(extra: str) -> str:
+    """What installs an extra: from where this package came, by the tool that is there."""
+    tool = "pip" if importlib.util.find_spec("pip") else "uv pip"
+    return f"{tool} install '{_source()}[{extra}]'"
+
+
+def _source() -> str:
+    """The folder it was installed from, or its name."""
+    try:
+        data = json.loads(distribution("munchausen").read_text("direct_url.json") or "{}")
+        return url2pathname(urlsplit(data["url"]).path) if "dir_info" in data else "munchausen"
+    except (PackageNotFoundError, ValueError, KeyError):
+        return "munchausen"
 
 
 def unknown(what: str, name: str, known: Iterable[str], there_are: str = "") -> UserError:

@@ -166,7 +166,7 @@ def test_an_unknown_game_names_the_nearest():
 
 def test_without_the_extra_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ale_py.vector_env", None)
-    with pytest.raises(UserError, match=r"pip install 'munchausen\[atari\]'"):
+    with pytest.raises(UserError, match=r"pip install '.*\[atari\]'"):
         make_host(find("atari/Pong"), 1)
 
 

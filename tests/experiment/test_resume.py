@@ -23,6 +23,7 @@ from munchausen.experiment import training as training_module
 from munchausen.experiment.accounting import LaneAccount
 from munchausen.experiment.checkpoint import list_checkpoints
 from munchausen.experiment.pace import pause_after
+from munchausen.experiment.policy import load_run
 from munchausen.experiment.records import RECORDS, TIMING, read_records
 from munchausen.experiment.settings import make_settings
 from munchausen.experiment.stopping import Interrupted
@@ -453,3 +454,23 @@ def test_stopped_while_it_is_evaluated(tmp_path, monkeypatch):
         train(settings, tmp_path / "run")
     assert newest(tmp_path / "run") == "step-000000001200"
     assert [row["step"] for row in read_records(tmp_path / "run")] == [1200]
+
+
+def test_a_finished_run_without_its_checkpoints_is_not_begun_again(tmp_path, two_iterations):
+    """As results are published: their records are all there is."""
+    settings, finished = two_iterations
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    shutil.rmtree(run / checkpoint.CHECKPOINTS)
+    with pytest.warns(UserWarning, match="has no checkpoint yet: it begins again at step 0"):
+        train(settings, run, resume=True)  # killed before its first
+    assert_identical(run, finished)
+    shutil.rmtree(run / checkpoint.CHECKPOINTS)
+    folder.write_json(run / "result.json", {"status": "finished"})
+    before = (run / RECORDS).read_bytes()
+    with pytest.raises(UserError, match="its checkpoints are gone: it cannot go on"):
+        train(settings, run, resume=True)
+    assert (run / RECORDS).read_bytes() == before
+    assert folder.is_finished(run)
+    with pytest.raises(UserError, match="there is no agent to play with"):
+        load_run(run)

@@ -296,7 +296,7 @@ class TestCrafted:
         place.mkdir()
         manifest = {"replay": {"rows": 1, "full": [[first, "00"]], "tail": []}}
         with pytest.raises(DamagedCheckpoint):
-            checkpoint._read_blocks(place, manifest, 2**20)
+            list(checkpoint._read_blocks(place, manifest, 2**20))
         assert [p.name for p in tmp_path.rglob("*")] == [place.name]
 
 

@@ -75,10 +75,27 @@ def test_improvement_bars(aligned):
     axes = improvement_bars(aligned, "m-dqn", "dqn").axes[0]
     heights = [bar.get_height() for bar in axes.patches]
     assert heights == sorted(heights)
-    assert axes.get_title() == "m-dqn against dqn: better on 2 of 2 games"
+    assert axes.get_title() == "m-dqn against dqn\nbetter on 2 of 2 games"
+    assert (axes.get_yscale(), axes.get_ylabel()) == (
+        "symlog",
+        "improvement (logarithmic beyond 10%)",
+    )
     at = aligned.games.index("minatar/breakout")
     a, b = (aligned.final(name)[:, at].mean() for name in ("m-dqn", "dqn"))
     assert any(h == pytest.approx((a - b) / (b - 0.39)) for h in heights)
+
+
+def test_improvement_over_the_games_of_both(tmp_path):
+    """A third agent that lacks a game takes it from nobody else. Small ones are drawn linearly."""
+    for game in ("breakout", "asterix"):
+        for agent, score in (("dqn", 10.0), ("m-dqn", 12.0), ("iqn", 14.0)):
+            if (agent, game) != ("iqn", "asterix"):
+                folder = tmp_path / f"{agent}-{game}"
+                write_run(folder, [[score] * 5] * 2, agent=agent, env=f"minatar/{game}")
+    axes = improvement_bars(align(read_table([tmp_path])), "m-dqn", "dqn").axes[0]
+    assert axes.get_title() == "m-dqn against dqn\nbetter on 2 of 2 games"
+    assert axes.get_yscale() == "linear"
+    assert [text.get_text() for text in axes.texts] == ["21%", "21%"]
 
 
 def test_learning_curves_of_all_games(aligned):
@@ -156,7 +173,7 @@ def test_saved_as_png_and_svg_and_the_same_each_time(tmp_path, aligned):
     assert [path.name for path in first] == ["bars.png", "bars.svg"]
     assert first[0].read_bytes()[:4] == b"\x89PNG"
     assert first[1].read_text() == again[1].read_text()
-    assert ">improvement</text>" in first[1].read_text()
+    assert ">improvement (logarithmic beyond 10%)</text>" in first[1].read_text()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
@@ -11,6 +12,7 @@ import pytest
 
 from munchausen import cli
 from munchausen.experiment.records import RECORDS
+from munchausen.metrics import run_folders
 from written_runs import write_run, write_study
 
 
@@ -111,16 +113,6 @@ def test_the_first_row_of_a_run(tmp_path):
     assert (figures / "learning-curves.png").exists()
 
 
-def test_the_reason_is_said_once(tmp_path):
-    """No run is that long; that none has a random score would be another reason, and not so."""
-    write_study(tmp_path / "runs")
-    code, out, err = report(tmp_path / "runs", "--format", "md", "--at", 10**9)
-    assert code == 0
-    assert "no run has 1,000,000,000 steps" in out
-    assert "random score" not in err
-    assert "| game |" not in out
-
-
 def test_a_baseline_is_offered_only_if_it_is_there(tmp_path):
     write_study(tmp_path / "runs")
     code, _, err = report(tmp_path / "runs", "--baseline", "nobody")
@@ -209,3 +201,48 @@ def test_an_agent_or_a_game_that_is_not_there(tmp_path):
     code, _, err = report(tmp_path / "runs", "--agents", name, "--games", "asterix")
     assert code == 2
     assert f"there are no runs of {name} on minatar/asterix" in err
+
+
+def test_a_baseline_that_is_left_out(tmp_path):
+    write_study(tmp_path / "runs")
+    code, _, err = report(tmp_path / "runs", "--agents", "m-dqn,adam-dqn", "--baseline", "DQN")
+    assert code == 2
+    assert "the baseline dqn is left out by --agents; add it there" in err
+
+
+def test_a_step_that_no_run_has(tmp_path):
+    write_study(tmp_path / "runs")
+    code, _, err = report(tmp_path / "runs", "--at", "99_999_999")
+    assert code == 2
+    assert "no run has 99,999,999 steps; the longest has" in err
+
+
+def test_no_name_is_no_choice(tmp_path):
+    write_study(tmp_path / "runs")
+    code, _, err = report(tmp_path / "runs", "--agents", "")
+    assert code == 2
+    assert "unknown agent ''" in err
+
+
+def test_what_cannot_be_read_is_left_out_and_said(tmp_path, monkeypatch):
+    write_study(tmp_path / "runs")
+    (tmp_path / "runs" / "locked").mkdir()
+    scandir, records = os.scandir, run_folders.read_records
+
+    def refuse(path, *rest):
+        if "locked" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path, *rest)
+
+    def unreadable(path):
+        if path.name == broken.name:
+            raise PermissionError(13, "Permission denied", str(path))
+        return records(path)
+
+    broken = next(p.parent for p in sorted((tmp_path / "runs").rglob(RECORDS)))
+    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(run_folders, "read_records", unreadable)
+    code, _, err = report(tmp_path / "runs", "--out", tmp_path / "r.html")
+    assert code == 0
+    assert "locked is left out: it cannot be read (Permission denied)" in err
+    assert f"{broken} is left out: it cannot be read (Permission denied)" in err

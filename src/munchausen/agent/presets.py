@@ -1,4 +1,4 @@
-"""The paper's tables as data: 17 agents, and what each suite of environments changes.
+"""The paper's tables as data: its agents and their kin, and what each suite changes.
 
 `resolve(agent, suite)` = the paper's regime + the agent + the suite + the suite's own
 numbers for that agent. Sources are quoted where a number comes from.

@@ -64,7 +64,10 @@ def evaluate(
     epsilon = settings.config.evaluation_epsilon if epsilon is None else epsilon
     spec = settings.lanes[policy.lane]
     say = speaker(as_json)
-    say(f"playing {episodes} episodes of {settings.env} with {spec.agent} (ε = {epsilon:g}) …")
+    count = len(settings.lanes)
+    which = f", lane {policy.lane} of 0 to {count - 1} (--lane N for another)" if count > 1 else ""
+    player = f"{spec.agent} seed {spec.seed}{which}"
+    say(f"playing {episodes} episodes of {settings.env} with {player}, ε = {epsilon:g} …")
     result = play(
         settings,
         policy.network,
@@ -79,6 +82,8 @@ def evaluate(
     report = {
         "run": str(run),
         "agent": spec.agent,
+        "seed": spec.seed,
+        "lane": policy.lane,
         "env": settings.env,
         "step": policy.step,
         "episodes": len(returns),

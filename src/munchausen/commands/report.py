@@ -9,9 +9,9 @@ from pathlib import Path
 from munchausen.commands.console import printable, speaker, table, whole
 from munchausen.errors import UserError, unknown
 from munchausen.figures.everything import save_figures
-from munchausen.metrics.alignment import LAST_ITERATIONS
+from munchausen.metrics.alignment import LAST_ITERATIONS, SAME_LENGTH
 from munchausen.metrics.reading import read_table
-from munchausen.metrics.runs import Table
+from munchausen.metrics.runs import Table, find_agent
 from munchausen.progress import show_counter
 from munchausen.report import tables
 from munchausen.report.html import make_page
@@ -64,7 +64,11 @@ def run(options: argparse.Namespace) -> int:
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         raise UserError(f"cannot write {out}: name a file in a folder that is there")
     with show_counter("reading runs") as watch:
-        read = _choose(read_table(options.paths, watch), options.agents, options.games)
+        everything = read_table(options.paths, watch)
+    read = _choose(everything, options.agents, options.games, baselines or [])
+    longest = max(run.length for run in read.runs)
+    if at is not None and at > longest / SAME_LENGTH:
+        raise UserError(f"no run has {at:,} steps; the longest has {longest:,}")
     with show_counter("comparing") as watch:
         results = gather(
             read, baselines=baselines, at=at, last=last or LAST_ITERATIONS, watch=watch
@@ -86,10 +90,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _choose(table: Table, agents: str | None, games: str | None) -> Table:
+def _choose(table: Table, agents: str | None, games: str | None, baselines: list[str]) -> Table:
     """The runs asked for; the reader is told what was left out."""
-    of = [table.agent(name) for name in _names(agents)] if agents else table.agents
-    on = [table.game(name) for name in _names(games)] if games else table.games
+    of = table.agents if agents is None else [table.agent(name) for name in _names(agents)]
+    on = table.games if games is None else [table.game(name) for name in _names(games)]
+    for baseline in baselines:
+        if (known := find_agent(table.agents, baseline)) and known not in of:
+            raise UserError(f"the baseline {known} is left out by --agents; add it there")
     runs = tuple(run for run in table.runs if run.agent in of and run.game in on)
     if not runs:
         raise UserError(f"there are no runs of {', '.join(of)} on {', '.join(on)}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from munchausen.agent.config import FIELDS, parse_value
+from munchausen.commands import field_flags
 from munchausen.commands.console import import_named, printable, program, speaker, table, whole
 from munchausen.commands.sweep_plan import show_plan
 from munchausen.commands.sweep_table import (
@@ -86,7 +87,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, field in FIELDS.items():
         help = field.metadata["help"].replace("%", "%%")
         flag = "--env-count" if name == "envs" else "--" + name.replace("_", "-")
-        group.add_argument(flag, dest=f"field_{name}", metavar="X[,X]", help=help)
+        value = field_flags.metavar(name)
+        group.add_argument(flag, dest=f"field_{name}", metavar=f"{value}[,…]", help=help)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -101,6 +103,8 @@ def run(options: argparse.Namespace) -> int:
         raise unknown("backend", options.backend, BACKENDS)
     if options.address and options.backend != "ray":
         raise UserError("--address is for --backend ray")
+    if options.rate and not options.dry_run:
+        raise UserError("--rate is for --dry-run")
     named, out = read_toml(Path(words[0])) if words else (None, None)
     out = options.out or out or DEFAULT_OUT
     saved = read_grid(out)
@@ -156,7 +160,7 @@ def _sweep(grid: Grid, out: Path, together: int | None, options: argparse.Namesp
                 parallel=whole("parallel", options.parallel, 1),
             )
         schedule = Schedule(folder, jobs, backend, retries)
-        say(f"{grid.runs:,} runs, {arrangement.in_words}")
+        say(f"{grid.runs:,} run{'s' * (grid.runs != 1)}, {arrangement.in_words}")
         say(f"sweep: {out}    from another terminal: {program()} sweep status {out}")
         try:
             quiet = _ray_to(out / LOGS / "ray.log") if ray else contextlib.nullcontext()
@@ -231,7 +235,8 @@ def _grid(base: Grid | None, options: argparse.Namespace) -> Grid:
     fields = {k: getattr(options, f"field_{k}") for k in FIELDS}
     fields = {k: v for k, v in fields.items() if v is not None}
     if base is None and not given.keys() >= {"agents", "envs"}:
-        raise UserError("name --agents and --envs, a TOML file, --paper, or --out of a sweep")
+        missing = " and ".join(f"--{k}" for k in ("agents", "envs") if k not in given)
+        raise UserError(f"name {missing}, or a TOML file, --paper, or --out of a sweep")
     data = (base.to_json() if base else {}) | given
     data["overrides"] = data.get("overrides", {}) | fields
     return grid_from(data, options.words[0] if options.words else "the command line")

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from munchausen.commands.console import speaker, table
+from munchausen.experiment.pace import in_words
 from munchausen.experiment.sweep.estimate import Estimate, estimate, measured
 from munchausen.experiment.sweep.grid import Grid, configurations
 from munchausen.experiment.sweep.local import Arrangement
 from munchausen.experiment.sweep.plan import make_jobs
-from munchausen.progress import clock
 
 
 def show_plan(
@@ -48,8 +48,10 @@ def show_plan(
     )
     for name, speed in cost.rates.items():
         print(f"{name}: {speed:,.0f} steps/s in one process")
-    print(f"time: about {clock(cost.seconds)} (h:mm:ss), if all processes are so fast side by side")
-    print(f"disk: about {_bytes(cost.disk_bytes)}, {_bytes(_free(out))} free at {out}")
+    print(f"time: about {in_words(cost.seconds)}, if all processes are so fast side by side")
+    free = _free(out)
+    short = ": not enough" if cost.disk_bytes > free else ""
+    print(f"disk: about {_bytes(cost.disk_bytes)}, {_bytes(free)} free at {out}{short}")
 
 
 def _plan_json(

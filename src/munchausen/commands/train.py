@@ -159,9 +159,14 @@ def _both(
 
 
 def _fresh(asked: dict[str, Any], changes: dict[str, Any]) -> Settings:
+    if "," in (asked["env"] or ""):
+        raise UserError(
+            "train takes one environment; for several: "
+            f"{program()} sweep --agents {asked['agent'] or DEFAULT_AGENT} --envs {asked['env']}"
+        )
     first = asked["seed"] or 0
     return make_settings(
-        str(asked["agent"] or DEFAULT_AGENT).split(","),
+        str(DEFAULT_AGENT if asked["agent"] is None else asked["agent"]).split(","),
         asked["env"] or DEFAULT_ENVIRONMENT,
         protocol=asked["protocol"],
         steps=asked["steps"],

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from munchausen.envs.spec import EnvironmentSpec, HostSteps
-from munchausen.errors import UserError
+from munchausen.errors import UserError, install_line
 
 # The rows of the paper's table of scores.
 # fmt: off
@@ -54,7 +54,7 @@ def make_vector(game: str, count: int, *, protocol: str, **changes: Any) -> Any:
     try:
         from ale_py.vector_env import AtariVectorEnv
     except ImportError as error:
-        raise UserError(f"atari/{game} needs an extra: pip install 'munchausen[atari]'") from error
+        raise UserError(f"atari/{game} needs an extra: {install_line('atari')}") from error
     options: dict[str, Any] = {
         "autoreset_mode": "SameStep",
         "stack_num": 1,  # the replay stacks

@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import FlattenObservation
 
 from munchausen.envs.spec import EnvironmentSpec, HostSteps
-from munchausen.errors import TrainingDiverged, UserError, unknown
+from munchausen.errors import TrainingDiverged, UserError, install_line, unknown
 
 # Those with presets of their own; any other id with discrete actions works too.
 CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "LunarLander-v3")
@@ -128,7 +128,7 @@ def _make_vector(name: str, count: int, wrappers: list[Any] | None = None) -> An
         )
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         extra = "box2d" if "ox2d" in str(error).lower() else None
-        line = f"pip install 'munchausen[{extra}]'" if extra else str(error)
+        line = install_line(extra) if extra else str(error)
         raise UserError(f"gym/{name} needs an extra: {line}") from error
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from munchausen.envs.spec import EnvironmentSpec, JaxStep
-from munchausen.errors import UserError
+from munchausen.errors import UserError, install_line
 
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 
@@ -21,9 +21,7 @@ class MinAtar:
             import pgx
             import pgx_minatar  # noqa: F401  (pgx names it only when it is missing)
         except ImportError as error:
-            raise UserError(
-                f"minatar/{game} needs an extra: pip install 'munchausen[minatar]'"
-            ) from error
+            raise UserError(f"minatar/{game} needs an extra: {install_line('minatar')}") from error
         self._env = pgx.make(f"minatar-{game}")  # type: ignore[arg-type]
         self.spec = EnvironmentSpec(
             name=f"minatar/{game}",

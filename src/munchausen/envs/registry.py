@@ -69,7 +69,9 @@ def _find(name: str) -> Listing:
     if name.startswith("gym/") or id in CLASSIC:
         check_known(id)
         return LISTINGS.get(f"gym/{id}", Listing(f"gym/{id}", "classic", "host", 100_000, 2_000))
-    raise unknown("environment", name, [*LISTINGS, *atari.GAMES])
+    some = ", ".join([*(x for x in LISTINGS if not x.startswith("atari/")), "atari/Breakout"])
+    there_are = f"{some} and 59 more games of Atari (see munchausen envs)"
+    raise unknown("environment", name, [*LISTINGS, *atari.GAMES], there_are)
 
 
 def _game(name: str) -> str | None:

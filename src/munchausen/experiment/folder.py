@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import time
+import warnings
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 import jax
 
 from munchausen.errors import UserError, writing
-from munchausen.experiment.records import CONFIG, LOCK, MACHINE, RESULT
+from munchausen.experiment.records import CONFIG, LOCK, MACHINE, RESULT, records_bytes
 from munchausen.experiment.settings import Settings, first_difference
 
 _WRITING = ".writing"
@@ -46,9 +47,28 @@ class RunFolder:
             write_json(self.path / CONFIG, settings.to_json())
             _note_machine(self.path)
 
+    def check_without_checkpoint(self) -> None:
+        """A run that is to begin at step 0 must have nothing to lose."""
+        if is_finished(self.path):
+            raise UserError(
+                f"{self.path} is finished, and its checkpoints are gone: it cannot go on; train "
+                "again into another --out"
+            )
+        if records_bytes(self.path):
+            warnings.warn(
+                f"{self.path} has no checkpoint yet: it begins again at step 0", stacklevel=2
+            )
+
     def write_result(self, result: dict[str, Any]) -> None:
         with writing(self.path):
             write_json(self.path / RESULT, result)
+
+
+def is_finished(path: Path) -> bool:
+    try:
+        return json.loads((path / RESULT).read_text())["status"] == "finished"
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def default_path(settings: Settings) -> Path:

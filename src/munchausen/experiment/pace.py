@@ -40,3 +40,10 @@ class Speed:
             self._marks.pop(0)
         (first, start), (last, end) = self._marks[0], self._marks[-1]
         return (end - start) / (last - first) if last > first else 0.0
+
+
+def in_words(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} seconds"

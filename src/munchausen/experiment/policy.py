@@ -23,7 +23,7 @@ from munchausen.experiment.checkpoint import (
     read_arrays,
     unflatten,
 )
-from munchausen.experiment.folder import load_settings
+from munchausen.experiment.folder import is_finished, load_settings
 from munchausen.experiment.settings import Settings
 from munchausen.loops.lane import make_steps
 from munchausen.networks import Network
@@ -55,7 +55,8 @@ def load_run(path: Path, lane: int = 0) -> Policy:
     """From the newest whole checkpoint of a run."""
     settings = load_settings(path)
     if not 0 <= lane < len(settings.lanes):
-        raise UserError(f"{path} has lanes 0 to {len(settings.lanes) - 1}, not {lane}")
+        lanes = ", ".join(f"{i} {x.agent} seed {x.seed}" for i, x in enumerate(settings.lanes))
+        raise UserError(f"{path} has no lane {lane}; there are: {lanes}")
     for place in reversed(list_checkpoints(path)):
         try:
             counters, arrays = read_arrays(place)
@@ -69,6 +70,10 @@ def load_run(path: Path, lane: int = 0) -> Policy:
         }
         network = unflatten(online, network_template(settings), place)
         return Policy(settings, lane, network, counters["step"])
+    if is_finished(path) and not list_checkpoints(path):
+        raise UserError(
+            f"{path} is finished, and its checkpoints are gone: there is no agent to play with"
+        )
     raise UserError(f"{path} has no whole checkpoint yet; let it train on with --resume")
 
 

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from munchausen import envs
-from munchausen.errors import UserError
+from munchausen.errors import UserError, install_line
+from munchausen.experiment.pace import in_words
 from munchausen.experiment.settings import Settings
 from munchausen.loops.lane import make_steps
 from munchausen.replay import Transitions
@@ -26,8 +27,8 @@ def check(settings: Settings) -> str | None:
         seconds = cpu_seconds(settings)
         if seconds > _LONG_SECONDS:
             return (
-                f"no GPU found: {settings.steps:,} steps will take about {_words(seconds)} on "
-                "this CPU (pip install 'munchausen[cuda]' where there is an NVIDIA GPU)"
+                f"no GPU found: {settings.steps:,} steps will take about {in_words(seconds)} on "
+                f"this CPU ({install_line('cuda')} where there is an NVIDIA GPU)"
             )
     return None
 
@@ -101,10 +102,3 @@ def _flops() -> float:
     for _ in range(5):
         product(x).block_until_ready()
     return 5 * 2 * 768**3 / (time.monotonic() - begun)
-
-
-def _words(seconds: float) -> str:
-    for unit, length in (("days", 86_400), ("hours", 3_600)):
-        if seconds >= 1.5 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds / 60:.0f} minutes"

@@ -15,12 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from munchausen.errors import UserError, unknown, writing
+from munchausen.errors import UserError, install_line, unknown, writing
 
 FOLDER = "tensorboard"
 STATE = "tracked.json"
 INSTALL = {
-    "tensorboard": "pip install 'munchausen[tensorboard]'",
+    "tensorboard": install_line("tensorboard"),
     "wandb": "pip install wandb",
     "trackio": "pip install trackio",
 }

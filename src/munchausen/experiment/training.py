@@ -88,6 +88,8 @@ class Training:
                 written = saved.segments if saved else []
                 self._segments = SegmentWriter(self.folder.path, shapes.lane.ring, written)
         if saved is None:
+            if self.folder is not None:
+                self.folder.check_without_checkpoint()
             self.state = self.loop.init()
         else:
             keep_bytes = self._restore_counters(saved.counters)

@@ -24,9 +24,9 @@ ESTIMATES = {
 
 
 def profile_levels(comparison: Comparison, count: int = 101) -> np.ndarray:
-    """From 0 to where few runs are left, and no further than 6: a few games have far more."""
-    scores = np.concatenate([x.ravel() for x in comparison.scores.values()])
-    top = float(np.nanquantile(scores, 0.9))
+    """From 0 to where few runs of any agent are left, and no further than 6: a few games have far
+    more."""
+    top = max(float(np.nanquantile(scores, 0.9)) for scores in comparison.scores.values())
     return np.linspace(0.0, min(max(1.5, top), 6.0), count)
 
 

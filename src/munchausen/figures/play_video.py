@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from munchausen.errors import UserError
+from munchausen.errors import UserError, install_line
 
 HEIGHT, GAME_WIDTH, PANEL_WIDTH = 480, 384, 416
 WIDTH = GAME_WIDTH + PANEL_WIDTH
@@ -67,7 +67,7 @@ def write_mp4(pictures: Iterable[np.ndarray], path: Path, frames_per_second: int
     try:
         import av
     except ImportError as error:
-        raise UserError("videos need an extra: pip install 'munchausen[video]'") from error
+        raise UserError(f"videos need an extra: {install_line('video')}") from error
     count = 0
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream("libx264", rate=frames_per_second)

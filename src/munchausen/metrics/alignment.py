@@ -9,7 +9,7 @@ from jaxtyping import Float
 from munchausen.metrics.runs import SCORE, Run, Table
 
 LAST_ITERATIONS = 5  # of the final score: Munchausen RL, appendix B
-_SAME_LENGTH = 0.99  # lengths are rounded to whole rounds of environments
+SAME_LENGTH = 0.99  # lengths are rounded to whole rounds of environments
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Aligned:
         """The steps of the run with the fewest rows: nothing is made up between rows."""
         runs = [run for (g, _), group in self.groups.items() if g == game for run in group]
         steps = min((run.steps for run in runs), key=len)
-        return steps[steps <= self.length[game] / _SAME_LENGTH].astype(float)
+        return steps[steps <= self.length[game] / SAME_LENGTH].astype(float)
 
     def curves(
         self, game: str, agent: str, column: str = SCORE, grid: np.ndarray | None = None
@@ -52,7 +52,7 @@ class Aligned:
             for number, run in enumerate(self.runs(game, agent)):
                 if column not in run.columns:
                     continue
-                within = run.steps <= self.length[game] / _SAME_LENGTH
+                within = run.steps <= self.length[game] / SAME_LENGTH
                 tail = filled(run.columns[column][within])[-last:]
                 tail = tail[np.isfinite(tail)]
                 means[number, at] = tail.mean() if len(tail) else np.nan
@@ -96,15 +96,15 @@ def align(table: Table, at: int | None = None) -> Aligned:
     for game, runs in sorted(by_game.items()):
         counts = Counter(run.length for run in runs)
         usual = at or max(counts, key=lambda steps: (counts[steps], steps))
-        kept = [run for run in runs if run.length >= _SAME_LENGTH * usual]
+        kept = [run for run in runs if run.length >= SAME_LENGTH * usual]
         for run in runs:
-            if run.length < _SAME_LENGTH * usual:
+            if run.length < SAME_LENGTH * usual:
                 why = f", {run.folder.status}" if run.folder else ""
                 notes.append(
                     f"{_name(run)} is left out of comparisons: it has {run.length:,} of "
                     f"{usual:,} steps{why}"
                 )
-        longer = sorted({run.agent for run in kept if run.length * _SAME_LENGTH > usual})
+        longer = sorted({run.agent for run in kept if run.length * SAME_LENGTH > usual})
         if longer:
             notes.append(f"{', '.join(longer)} on {game}: cut at {usual:,} steps to compare")
         if not kept:

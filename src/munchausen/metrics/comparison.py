@@ -62,7 +62,8 @@ class Summary:
     improved: int  # games above the baseline
     better: Estimate | None  # probability of improvement over the baseline, if it is an agent
     area: Estimate  # interquartile mean of the runs' areas under the curve
-    steps_to_baseline: float  # when its interquartile mean is the baseline's final; or infinite
+    # When its interquartile mean is the baseline's final; or infinite. None for the baseline.
+    steps_to_baseline: float | None
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,21 @@ def default_baselines(aligned: Aligned) -> list[str]:
     return names + agents[:1]
 
 
-def make_scale(aligned: Aligned, baseline: str, last: int = LAST_ITERATIONS) -> Scale:
-    """Over the games that have a random score and the baseline's, and that the agents share."""
+def make_scale(
+    aligned: Aligned,
+    baseline: str,
+    last: int = LAST_ITERATIONS,
+    agents: list[str] | None = None,
+) -> Scale:
+    """Over the games that have a random score and the baseline's, and that the agents (by default
+    the common ones) share."""
     agent = None if baseline == HUMAN else find_agent(aligned.agents, baseline)
     if baseline != HUMAN and agent is None:
         human = any(human_score(game) is not None for game in aligned.games)
         raise unknown("baseline", baseline, [HUMAN] * human + aligned.agents)
     final = None if agent is None else agg.game_means(aligned.final(agent, last))
     games, random, score, notes = [], [], [], []
-    agents = common_agents(aligned)
+    agents = common_agents(aligned) if agents is None else agents
     for at, game in enumerate(aligned.games):
         low = random_score(game)
         high = human_score(game) if final is None else float(final[at])
@@ -164,7 +171,7 @@ def compare(
                 improved=scale.improved(mine),
                 better=better,
                 area=estimate(agg.interquartile_mean, area, resamples=resamples),
-                steps_to_baseline=float(reached),
+                steps_to_baseline=None if agent == scale.baseline else float(reached),
             )
         )
     single = [row.agent for row in rows if row.runs < 2]

@@ -18,13 +18,14 @@ def read_table(paths: Iterable[Path], watch: Callable[[int, int], None] = lambda
     """All runs under folders, and all curves of files (Dopamine's .json, .csv, .csv.gz)."""
     folders: dict[Path, Path] = {}  # a folder named twice is read once
     files: dict[Path, Path] = {}
+    notes: list[str] = []
     for path in paths:
         if not path.exists():
             raise UserError(f"{path} is not there; give a folder of runs, a .json or a .csv file")
         if path.is_file():
             files[path.resolve()] = path
             continue
-        runs = list(find_run_folders(path))
+        runs = find_run_folders(path, notes)
         curves = [] if runs else [p for p in sorted(path.iterdir()) if p.suffix in _READERS]
         if not runs and not curves:
             raise UserError(
@@ -34,7 +35,6 @@ def read_table(paths: Iterable[Path], watch: Callable[[int, int], None] = lambda
         folders |= {run.resolve(): run for run in runs}
         files |= {file.resolve(): file for file in curves}
     found: list[Run] = []
-    notes: list[str] = []
     total = len(folders) + len(files)
     for done, folder in enumerate(folders.values()):
         watch(done, total)

@@ -1,8 +1,9 @@
 """Scores to hold a result against: random play, and what others have published.
 
 Random scores are means of 1,000 whole episodes, by `munchausen evaluate RUN --epsilon 1
---episodes 1000` (seed 0, 2026-11-15). Published ones carry their source; where there is none,
-there is none. The 60 Atari games have random, human and agents' scores from the paper's last table.
+--episodes 1000` (seed 0, 2026-11-15). Agents' scores carry their source; where there is none,
+there is none. The 60 Atari games have random, human and agents' scores from the paper's last table,
+MinAtar's those of this project's study.
 """
 
 import csv
@@ -31,12 +32,6 @@ RANDOM: dict[str, float] = {
     "gym/LunarLander-v3": -182.1,
 }
 
-# A public report of one seed at 1M steps, the average of its evaluations.
-PUBLISHED: dict[tuple[str, str], Published] = {
-    ("minatar/breakout", "dqn"): Published(14.0, "published, at 1M"),
-    ("minatar/breakout", "m-dqn"): Published(20.5, "published, at 1M"),
-}
-
 # Gymnasium's own `reward_threshold`: the mean return at which a task counts as solved.
 SOLVED = {
     "gym/CartPole-v1": 475.0,
@@ -47,13 +42,22 @@ SOLVED = {
 
 
 def published(env: str, agent: str) -> Published | None:
-    if (env, agent) in PUBLISHED:
-        return PUBLISHED[env, agent]
+    if agent in minatar_scores().get(env, {}):
+        return Published(minatar_scores()[env][agent], "mean of 10 seeds, 500k")
     if env in SOLVED:
         return Published(SOLVED[env], "counts as solved")
     if env in atari_scores() and agent in atari_scores()[env].scores:
         return Published(atari_scores()[env].scores[agent], "paper, best of 200M frames")
     return None
+
+
+@cache
+def minatar_scores() -> dict[str, dict[str, float]]:
+    """This project's own, by game and agent."""
+    return {
+        f"minatar/{row.pop('game')}": {agent: float(x) for agent, x in row.items() if x}
+        for row in _read("minatar_scores.csv")
+    }
 
 
 class AtariScores(NamedTuple):
@@ -66,14 +70,17 @@ class AtariScores(NamedTuple):
 @cache
 def atari_scores() -> dict[str, AtariScores]:
     """The paper's table of maximum scores, by canonical name (`atari/Breakout`)."""
-    text = files("munchausen.metrics").joinpath("data/atari_scores.csv").read_text()
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
     return {
         f"atari/{row.pop('game')}": AtariScores(
             best=row.pop("best"), scores={name: float(x) for name, x in row.items()}
         )
-        for row in csv.DictReader(lines)
+        for row in _read("atari_scores.csv")
     }
+
+
+def _read(name: str) -> list[dict[str, str]]:
+    text = files("munchausen.metrics").joinpath(f"data/{name}").read_text()
+    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
 
 
 @cache

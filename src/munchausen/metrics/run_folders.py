@@ -1,8 +1,8 @@
 """Our own runs: a folder each, with one or several lanes."""
 
 import json
+import os
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,19 @@ _NOT_A_CURVE = ("env", "agent", "seed", "iteration", "step")
 _VIDEOS = (".mp4", ".webm", ".gif")
 
 
-def find_run_folders(root: Path) -> Iterator[Path]:
-    """Folders with a run's configuration or records, at any depth."""
-    names = {path.parent for name in (CONFIG, RECORDS) for path in root.rglob(name)}
-    yield from sorted(names)
+def find_run_folders(root: Path, notes: list[str]) -> list[Path]:
+    """Folders with a run's configuration or records, at any depth. Those that cannot be looked
+    into are noted."""
+
+    def note(error: OSError) -> None:
+        notes.append(f"{error.filename} is left out: it cannot be read ({error.strerror})")
+
+    found = [
+        Path(place)
+        for place, _, files in os.walk(root, onerror=note)
+        if CONFIG in files or RECORDS in files
+    ]
+    return sorted(found)
 
 
 def read_run_folder(path: Path) -> tuple[list[Run], list[str]]:
@@ -40,6 +49,8 @@ def read_run_folder(path: Path) -> tuple[list[Run], list[str]]:
             runs = _lanes(rows, path, _read_folder(path), read_action_gaps(path))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return [], [f"{path} is left out: its records are damaged ({error})"]
+        except OSError as error:
+            return [], [f"{path} is left out: it cannot be read ({error.strerror})"]
     notes += [str(warning.message) for warning in caught]
     if not runs:
         notes.append(f"{path} is left out: it has no records yet")

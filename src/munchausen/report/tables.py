@@ -85,7 +85,9 @@ def summary(comparison: Comparison, highest: bool = True) -> Grid:
     marks = best(lambda row: row.area.value)
     columns["area"] = [percent(row.area, mark) for row, mark in zip(rows, marks, strict=True)]
     columns[f"{name} to baseline"] = [
-        Cell("never", math.inf)
+        Cell("–")
+        if row.steps_to_baseline is None
+        else Cell("never", math.inf)
         if math.isinf(row.steps_to_baseline)
         else Cell(thousands(float(f"{row.steps_to_baseline * unit:.3g}")), row.steps_to_baseline)
         for row in rows
@@ -102,6 +104,10 @@ def summary(comparison: Comparison, highest: bool = True) -> Grid:
     return Grid(title, ["agent", *columns], cells)
 
 
+def _last(results: Results) -> str:
+    return f"mean of the last {results.last} iterations" if results.last > 1 else "last iteration"
+
+
 def final_scores(results: Results) -> Grid:
     """Of each game and agent, the mean over runs and its interval."""
     names = short_names(results.aligned.games)
@@ -114,7 +120,7 @@ def final_scores(results: Results) -> Grid:
             + [_reference(values[at]) for values in results.references.values()]
             + [score(e, e is not None and e.value == top) for e in mine.values()]
         )
-    title = f"final scores (mean of the last {results.last} iterations)"
+    title = f"final scores ({_last(results)})"
     return Grid(title, ["game", *results.references, *results.final], rows)
 
 
@@ -125,7 +131,7 @@ def action_gaps(results: Results) -> Grid:
         [Cell(names[game]), *(score(estimates[at]) for estimates in results.action_gaps.values())]
         for at, game in enumerate(results.aligned.games)
     ]
-    title = f"action gaps (mean of the last {results.last} iterations)"
+    title = f"action gaps ({_last(results)})"
     return Grid(title, ["game", *results.action_gaps], rows)
 
 

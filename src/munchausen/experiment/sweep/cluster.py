@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from munchausen.errors import UserError
+from munchausen.errors import UserError, install_line
 from munchausen.experiment.sweep.attempt import EVERY_SECONDS, Attempt, Outcome
 from munchausen.experiment.sweep.folder import SWEEP
 from munchausen.experiment.sweep.grid import Grid
@@ -126,7 +126,7 @@ def connect(address: str | None) -> Any:
         import ray
         import ray.exceptions
     except ImportError as error:
-        raise UserError("--backend ray needs an extra: pip install 'munchausen[ray]'") from error
+        raise UserError(f"--backend ray needs an extra: {install_line('ray')}") from error
     _check_token()
     try:
         ray.init(address=address or "auto", log_to_driver=False, logging_level=logging.ERROR)

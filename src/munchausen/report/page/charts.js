@@ -184,7 +184,7 @@ function nearest(xs, value) {
   return best;
 }
 
-// Linear up to 10%, logarithmic beyond: one game can be a hundred times another.
+// Linear up to 10%, logarithmic beyond, for bars of which one can be a hundred times another.
 const symlog = (v) => Math.sign(v) * (Math.abs(v) <= 0.1 ? Math.abs(v) * 10 : 1 + Math.log10(Math.abs(v) * 10));
 
 function barChart(host, bars) {
@@ -196,20 +196,21 @@ function barChart(host, bars) {
   const width = Math.max(host.clientWidth, 200), row = 17, top = 20;
   const height = top + bars.length * row + 6;
   const left = Math.min(170, 12 + 7 * Math.max(...bars.map((b) => b.name.length))), right = 52;
-  const high = Math.max(...bars.map((b) => symlog(b.value)), 0.2), low = Math.min(...bars.map((b) => symlog(b.value)), 0);
+  const wide = bars.some((b) => Math.abs(b.value) >= 1), at = wide ? symlog : (v) => v;
+  const high = Math.max(...bars.map((b) => at(b.value)), wide ? 0.2 : 0.02), low = Math.min(...bars.map((b) => at(b.value)), 0);
   const x = scaleOf(low, high, left + (low < 0 ? 54 : 0), width - right, false);
   const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "improvement of each game" });
   let last = -Infinity;
-  for (const t of [-100, -10, -1, -0.1, 0, 0.1, 1, 10, 100, 1000]) {
-    if (symlog(t) < low || symlog(t) > high) continue;
-    svg.append(element("line", { class: t ? "axis" : "zero", x1: x(symlog(t)), x2: x(symlog(t)), y1: top - 4, y2: height }));
-    if (x(symlog(t)) - last > 42) {
-      svg.append(element("text", { x: x(symlog(t)), y: 11, "text-anchor": "middle" }, percent(t)));
-      last = x(symlog(t));
+  for (const t of wide ? [-100, -10, -1, -0.1, 0, 0.1, 1, 10, 100, 1000] : linearTicks(low, high, width / 90)) {
+    if (at(t) < low || at(t) > high) continue;
+    svg.append(element("line", { class: Math.abs(t) > 1e-9 ? "axis" : "zero", x1: x(at(t)), x2: x(at(t)), y1: top - 4, y2: height }));
+    if (x(at(t)) - last > 42) {
+      svg.append(element("text", { x: x(at(t)), y: 11, "text-anchor": "middle" }, percent(t)));
+      last = x(at(t));
     }
   }
   bars.forEach((bar, i) => {
-    const y = top + i * row, end = x(symlog(bar.value)), zero = x(0);
+    const y = top + i * row, end = x(at(bar.value)), zero = x(0);
     const rect = element("rect", { x: Math.min(end, zero), width: Math.max(Math.abs(end - zero), 0.8), y: y + 2, height: row - 5, fill: bar.value > 0 ? "var(--better)" : "var(--worse)", rx: 2 });
     svg.append(rect, element("text", { x: left - 6, y: y + 12, "text-anchor": "end" }, bar.name.length > 22 ? `${bar.name.slice(0, 21)}…` : bar.name));
     svg.append(element("text", { x: end + (bar.value > 0 ? 4 : -4), y: y + 12, "text-anchor": bar.value > 0 ? "start" : "end" }, percent(bar.value)));
