@@ -581,7 +581,10 @@ class TestTraining:
         assert (report["step"], report["episodes"], report["epsilon"]) == (2000, 5, 1.0)
         assert report["min"] <= report["median"] <= report["max"]
         assert report["mean_length"] > 0
-        assert_refused(munchausen("evaluate", str(run), "--lane", "1"), "has no lane 1; there are: 0 m-dqn seed 0")
+        assert_refused(
+            munchausen("evaluate", str(run), "--lane", "1"),
+            "has no lane 1; there are: 0 m-dqn seed 0",
+        )
 
     def test_a_folder_that_cannot_be_written(self, trained, tmp_path, monkeypatch):
         """Somebody else's results, say."""

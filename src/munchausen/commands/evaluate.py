@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,8 @@ def evaluate(
 ) -> None:
     if gaps and run.is_file():
         raise UserError("--action-gaps are kept in a run's folder; give one, not a file")
+    if gaps and run.is_dir() and not os.access(run, os.W_OK):
+        raise UserError(f"cannot write to {run}: --action-gaps are kept there")
     if epsilon is not None and not 0 <= epsilon <= 1:
         raise UserError(f"epsilon must be in [0, 1], not {epsilon:g}")
     policy = load_policy(run) if run.is_file() else load_run(run, lane)

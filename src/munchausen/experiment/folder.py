@@ -118,7 +118,9 @@ def load_settings(path: Path) -> Settings:
         ) from None
     except NotADirectoryError:
         raise UserError(f"{path} is a file; give the folder a `munchausen train` made") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except KeyError as error:
+        raise UserError(f"{path}/{CONFIG} cannot be read: it has no {error}") from error
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{path}/{CONFIG} cannot be read: {error}") from error
 
 

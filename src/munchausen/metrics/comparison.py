@@ -123,7 +123,12 @@ def make_scale(
             f"not all agents were run on {', '.join(missing[:6])}{' …' * (len(missing) > 6)}"
         )
     if not games:
-        raise UserError(f"no game can be scaled by {baseline}: {'; '.join(notes[:3])}")
+        others = ", ".join(a for a in aligned.agents if a != agent)
+        raise UserError(
+            f"no game can be scaled by {baseline}: {notes[0]}"
+            + " …" * (len(notes) > 1)
+            + (f"; try another --baseline: {others}" if others else "")
+        )
     return Scale(agent or HUMAN, games, np.array(random), np.array(score), tuple(notes))
 
 
