@@ -572,6 +572,22 @@ class TestTraining:
             "step-000000002000",
         ]
 
+    def test_evaluate_all_lanes(self, tmp_path):
+        run = str(tmp_path / "run")
+        two = ("train", "adam-dqn,m-dqn", *CARTPOLE, "--seeds", "2", "--steps", "400", "--out", run)
+        assert munchausen(*two).code == 0
+        result = munchausen("evaluate", run, "--episodes", "2", "--lane", "all", "--json")
+        lanes = json.loads(result.out)["lanes"]
+        named = [(lane["lane"], lane["agent"], lane["seed"]) for lane in lanes]
+        assert named == [(0, "adam-dqn", 0), (1, "adam-dqn", 1), (2, "m-dqn", 0), (3, "m-dqn", 1)]
+        alone = munchausen("evaluate", run, "--episodes", "2", "--lane", "2", "--json")
+        assert json.loads(alone.out) == lanes[2]
+        said = munchausen("evaluate", run, "--episodes", "2", "--lane", "all").out
+        mean = (lanes[2]["mean"] + lanes[3]["mean"]) / 2
+        assert f"m-dqn, 2 seeds: mean return {mean:.2f}" in said
+        first = munchausen("evaluate", run, "--episodes", "2").out
+        assert "with adam-dqn seed 0, lane 0 (--lane all or another number)" in first
+
     def test_evaluate(self, trained):
         run, _ = trained
         result = munchausen("evaluate", str(run), "--episodes", "5", "--epsilon", "1", "--json")

@@ -3,20 +3,30 @@
 import argparse
 import json
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from munchausen.agent.config import parse_value
 from munchausen.commands.console import speaker, whole
 from munchausen.errors import UserError
-from munchausen.experiment.evaluation import evaluate as play
-from munchausen.experiment.policy import load_policy, load_run
+from munchausen.experiment.evaluation import Evaluation, evaluate
+from munchausen.experiment.folder import load_settings
+from munchausen.experiment.policy import Policy, load_policy, load_run
 from munchausen.experiment.records import write_action_gaps
+from munchausen.experiment.settings import check_seed
 from munchausen.metrics.reference import random_score
 
+ALL = "all"
 HELP = "play whole episodes with a trained agent"
-DESCRIPTION = "Play whole episodes with the agent of a run or of a saved file."
+DESCRIPTION = """\
+Play whole episodes with the agent of a run or of a saved file.
+
+  munchausen evaluate runs/NAME
+  munchausen evaluate runs/NAME --lane all          every seed and agent of a run of several
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,65 +39,77 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also keep the action gap at each step, for `munchausen report`",
     )
-    parser.add_argument("--lane", default="0", help="which lane of a run of several (default 0)")
+    parser.add_argument(
+        "--lane", default="0", help="which lane of a run of several (default 0), or all"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    epsilon = options.epsilon
-    evaluate(
-        options.run,
-        episodes=whole("episodes", options.episodes, 1) or 100,
-        epsilon=None if epsilon is None else parse_value("epsilon", float, epsilon),
-        seed=whole("seed", options.seed, 0) or 0,
-        lane=whole("lane", options.lane, 0) or 0,
-        gaps=options.action_gaps,
-        as_json=options.json,
-    )
+    path: Path = options.run
+    episodes = whole("episodes", options.episodes, 1) or 100
+    seed = whole("seed", options.seed, 0) or 0
+    check_seed(seed)
+    if options.action_gaps and path.is_file():
+        raise UserError("--action-gaps are kept in a run's folder; give one, not a file")
+    if options.action_gaps and path.is_dir() and not os.access(path, os.W_OK):
+        raise UserError(f"cannot write to {path}: --action-gaps are kept there")
+    asked = None if options.epsilon is None else _probability("epsilon", options.epsilon)
+    say = speaker(options.json)
+    reports = []
+    for policy in _policies(path, options.lane):
+        settings, spec = policy.settings, policy.settings.lanes[policy.lane]
+        epsilon = settings.config.evaluation_epsilon if asked is None else asked
+        several = len(settings.lanes) > 1 and options.lane != ALL
+        which = f", lane {policy.lane} (--lane {ALL} or another number)" if several else ""
+        player = f"{spec.agent} seed {spec.seed}{which}"
+        say(f"playing {episodes} episodes of {settings.env} with {player}, ε = {epsilon:g} …")
+        result = evaluate(
+            settings,
+            policy.network,
+            policy.regulariser,
+            episodes=episodes,
+            epsilon=epsilon,
+            seed=seed,
+            gaps=options.action_gaps,
+        )
+        reports.append(_summary(path, policy, epsilon, result))
+        if result.gaps is not None:
+            file = _write_gaps(path, spec.agent, spec.seed, result.gaps)
+            say(f"mean action gap {reports[-1]['action_gap']:.4g}; along each trajectory: {file}")
+        _say_summary(reports[-1], say)
+    if options.json:
+        print(json.dumps({"lanes": reports} if options.lane == ALL else reports[0]))
+    elif len(reports) > 1:
+        _say_means(reports, say)
     return 0
 
 
-def evaluate(
-    run: Path,
-    *,
-    episodes: int,
-    epsilon: float | None,
-    seed: int,
-    lane: int,
-    gaps: bool,
-    as_json: bool,
-) -> None:
-    if gaps and run.is_file():
-        raise UserError("--action-gaps are kept in a run's folder; give one, not a file")
-    if gaps and run.is_dir() and not os.access(run, os.W_OK):
-        raise UserError(f"cannot write to {run}: --action-gaps are kept there")
-    if epsilon is not None and not 0 <= epsilon <= 1:
-        raise UserError(f"epsilon must be in [0, 1], not {epsilon:g}")
-    policy = load_policy(run) if run.is_file() else load_run(run, lane)
-    settings = policy.settings
-    epsilon = settings.config.evaluation_epsilon if epsilon is None else epsilon
-    spec = settings.lanes[policy.lane]
-    say = speaker(as_json)
-    count = len(settings.lanes)
-    which = f", lane {policy.lane} of 0 to {count - 1} (--lane N for another)" if count > 1 else ""
-    player = f"{spec.agent} seed {spec.seed}{which}"
-    say(f"playing {episodes} episodes of {settings.env} with {player}, ε = {epsilon:g} …")
-    result = play(
-        settings,
-        policy.network,
-        policy.regulariser,
-        episodes=episodes,
-        epsilon=epsilon,
-        seed=seed,
-        gaps=gaps,
-    )
-    returns = result.returns
+def _policies(path: Path, lane: str) -> Iterator[Policy]:
+    if path.is_file():
+        yield load_policy(path)
+        return
+    lanes = range(len(load_settings(path).lanes))
+    for number in lanes if lane == ALL else [whole("lane", lane, 0) or 0]:
+        yield load_run(path, number)
+
+
+def _probability(name: str, text: str) -> float:
+    number = parse_value(name, float, text)
+    if not 0 <= number <= 1:
+        raise UserError(f"{name} must be in [0, 1], not {number:g}")
+    return number
+
+
+def _summary(run: Path, policy: Policy, epsilon: float, result: Evaluation) -> dict[str, Any]:
+    returns, spec = result.returns, policy.settings.lanes[policy.lane]
     error = float(np.std(returns, ddof=1) / np.sqrt(len(returns))) if len(returns) > 1 else None
-    report = {
+    gaps = {"action_gap": float(np.mean(np.concatenate(result.gaps)))} if result.gaps else {}
+    return {
         "run": str(run),
         "agent": spec.agent,
         "seed": spec.seed,
         "lane": policy.lane,
-        "env": settings.env,
+        "env": policy.settings.env,
         "step": policy.step,
         "episodes": len(returns),
         "epsilon": epsilon,
@@ -98,22 +120,31 @@ def evaluate(
         "max": float(np.max(returns)),
         "mean_length": float(np.mean(result.lengths)),
         "cut": result.cut,
+        **gaps,
     }
-    if result.gaps is not None:
-        path = _write_gaps(run, spec.agent, spec.seed, result.gaps)
-        report["action_gap"] = float(np.mean(np.concatenate(result.gaps)))
-        say(f"mean action gap {report['action_gap']:.4g}; along each trajectory: {path}")
-    if as_json:
-        print(json.dumps(report))
-        return
+
+
+def _say_summary(report: dict[str, Any], say: Callable[[str], None]) -> None:
+    error = report["standard_error"]
     spread = f" ± {error:.2f} (standard error)" if error is not None else ""
     say(f"mean return {report['mean']:.2f}{spread}")
     say(f"median {report['median']:g}, from {report['min']:g} to {report['max']:g}")
     say(f"mean length {report['mean_length']:.0f} steps")
-    if result.cut:
-        say(f"{result.cut} episodes were ended by a limit on their steps")
-    if (random := random_score(settings.env)) is not None:
+    if report["cut"]:
+        say(f"{report['cut']} episodes were ended by a limit on their steps")
+    if (random := random_score(report["env"])) is not None:
         say(f"random play {random:.2f}")
+
+
+def _say_means(reports: list[dict[str, Any]], say: Callable[[str], None]) -> None:
+    """Of each agent, over its seeds."""
+    say("")
+    for agent in dict.fromkeys(report["agent"] for report in reports):
+        means = [report["mean"] for report in reports if report["agent"] == agent]
+        error = np.std(means, ddof=1) / np.sqrt(len(means)) if len(means) > 1 else None
+        spread = f" ± {error:.2f} (standard error over seeds)" if error is not None else ""
+        seeds = f"{len(means)} seed{'s' * (len(means) != 1)}"
+        say(f"{agent}, {seeds}: mean return {np.mean(means):.2f}{spread}")
 
 
 def _write_gaps(run: Path, agent: str, seed: int, gaps: list[np.ndarray]) -> Path:
