@@ -74,5 +74,5 @@ def save_learning_curve(
     axes.xaxis.set_major_formatter(thousands)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False)
+    axes.legend(facecolor="white", edgecolor="none", framealpha=0.9)
     figure.savefig(path)
