@@ -194,6 +194,17 @@ def test_other_commands_refuse_too(empty, arguments, said):
     assert contents(empty) == {}
 
 
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["trian"], ["--jsn"]])
+def test_what_needs_no_jax_does_not_wait_for_it(words):
+    code = (
+        "import sys\nfrom munchausen import cli\n"
+        f"try: cli.main({words})\nexcept SystemExit: pass\n"
+        "sys.exit('jax' in sys.modules or 'matplotlib' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
 def test_a_negative_number_with_an_exponent(empty):
     assert_refused(munchausen("train", "--tau", "-1e-3"), "tau must be at least 0")
     assert contents(empty) == {}

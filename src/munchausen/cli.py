@@ -1,14 +1,14 @@
 """The command line. `munchausen train` with no further word trains M-DQN on MinAtar Breakout."""
 
 import argparse
+import importlib
 import os
 import sys
 import warnings
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from munchausen.commands import COMMANDS
-from munchausen.commands.console import import_named
 from munchausen.errors import StorageError, TrainingDiverged, UserError, unknown
 from munchausen.experiment.stopping import Interrupted
 
@@ -18,7 +18,8 @@ class Parser(argparse.ArgumentParser):
         raise UserError(message)
 
 
-def make_parser() -> Parser:
+def make_parser(chosen: str | None) -> Parser:
+    """Of all commands; with the options of the one that was chosen, which is imported."""
     parser = Parser(
         prog="munchausen",
         description="Munchausen reinforcement learning: every agent of the paper, exact and fast.",
@@ -27,10 +28,14 @@ def make_parser() -> Parser:
     parser.add_argument("--version", action="version", version=_version())
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    for name, command in COMMANDS.items():
+    for name, purpose in COMMANDS.items():
+        if name != chosen:
+            subparsers.add_parser(name, help=purpose)
+            continue
+        command = _module(name)
         sub = subparsers.add_parser(
             name,
-            help=command.HELP,
+            help=purpose,
             description=command.DESCRIPTION,
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -49,14 +54,18 @@ def make_parser() -> Parser:
     return parser
 
 
+def _module(name: str) -> Any:
+    return importlib.import_module(f"munchausen.commands.{name}")
+
+
 def main(arguments: list[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
     try:
         options = _parse(arguments)
         _use_compilation_cache()
-        import_named(getattr(options, "imports", []), [getattr(options, "env", None) or ""])
-        return COMMANDS[options.command].run(options)
+        _import_asked_for(options)
+        return _module(options.command).run(options)
     except UserError as error:
         print(f"munchausen: {error}", file=sys.stderr)
         return 2
@@ -75,7 +84,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser = make_parser()
     # argparse takes '-inf' and '-1e-3' for flags.
     joined: list[str] = []
     for argument in arguments:
@@ -88,6 +96,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         raise UserError(f"give a command: {names}; see munchausen --help")
     if not joined[0].startswith("-") and joined[0] not in COMMANDS:
         raise unknown("command", joined[0], COMMANDS)
+    parser = make_parser(joined[0])
     options, rest = parser.parse_known_args(joined)
     if rest:
         flag = rest[0].split("=")[0]
@@ -95,6 +104,13 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
             raise unknown("option", flag, _flags(parser, options.command))
         raise UserError(f"unexpected {rest[0]!r}; see munchausen {options.command} --help")
     return options
+
+
+def _import_asked_for(options: argparse.Namespace) -> None:
+    """Modules that register environments of the user's own."""
+    from munchausen.commands.console import import_named
+
+    import_named(getattr(options, "imports", []), [getattr(options, "env", None) or ""])
 
 
 def _flags(parser: argparse.ArgumentParser, command: str) -> list[str]:

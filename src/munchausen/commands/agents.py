@@ -9,7 +9,6 @@ from munchausen.agent import AGENTS, DESCRIPTIONS, resolve
 from munchausen.commands.console import table
 from munchausen.envs import find
 
-HELP = "list the agents, or show one"
 DESCRIPTION = "The agents with the numbers that tell them apart; with a name, every field."
 
 _COLUMNS = (

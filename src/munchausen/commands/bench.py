@@ -14,7 +14,6 @@ from munchausen.experiment import resources
 from munchausen.experiment.bench import measure
 from munchausen.experiment.settings import make_settings
 
-HELP = "measure throughput here: environments, learner, whole training"
 DESCRIPTION = """\
 Measure, in one go, environments alone, the learner alone and whole training, and the ratio of
 the whole to the slower part. Nothing is written.

@@ -8,7 +8,6 @@ from munchausen.commands.console import table
 from munchausen.envs import LISTINGS
 from munchausen.metrics.reference import random_score
 
-HELP = "list the environments"
 DESCRIPTION = "The environments there are presets for."
 
 

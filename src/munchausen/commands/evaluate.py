@@ -20,7 +20,6 @@ from munchausen.experiment.settings import check_seed
 from munchausen.metrics.reference import random_score
 
 ALL = "all"
-HELP = "play whole episodes with a trained agent"
 DESCRIPTION = """\
 Play whole episodes with the agent of a run or of a saved file.
 

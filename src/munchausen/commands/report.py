@@ -17,7 +17,6 @@ from munchausen.report import tables
 from munchausen.report.html import make_page
 from munchausen.report.results import Results, gather
 
-HELP = "tables, figures and a page from runs"
 DESCRIPTION = """\
 Turn runs and published curves into a page that opens anywhere, tables and figures.
 

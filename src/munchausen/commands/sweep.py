@@ -41,7 +41,6 @@ from munchausen.experiment.sweep.local import Arrangement, Backend, LocalBackend
 from munchausen.experiment.sweep.schedule import Schedule
 from munchausen.experiment.sweep.status import RunStatus, count, read_states, run_statuses
 
-HELP = "train agents × environments × seeds"
 DESCRIPTION = """\
 Train every agent on every environment with every seed. Started again, it skips what is done,
 resumes what was cut and retries what failed.

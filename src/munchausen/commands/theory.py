@@ -11,7 +11,6 @@ from munchausen.commands.console import table, whole
 from munchausen.errors import UserError
 from munchausen.progress import show_counter
 
-HELP = "check every theorem of the paper on random MDPs"
 DESCRIPTION = (
     "Check every theorem, bound and identity of the paper on random MDPs, in double precision,\n"
     "and show beside each what the paper prints where that does not hold.\n"

@@ -32,7 +32,6 @@ from munchausen.figures.learning_curve import curves, save_learning_curve, seed_
 from munchausen.metrics.reference import published, random_score
 from munchausen.progress import show_progress
 
-HELP = "train an agent"
 DESCRIPTION = """\
 Train an agent. A run is a folder with its configuration, records and checkpoints.
 

@@ -15,7 +15,6 @@ from munchausen.experiment.policy import load_policy, load_run
 from munchausen.experiment.settings import check_seed
 from munchausen.figures.play_video import draw, write_gif, write_mp4
 
-HELP = "make a video of a trained agent at play"
 DESCRIPTION = """\
 Play one episode and write an MP4 and a GIF with the game, the Q-value and probability of each
 action, and the action gap over time. Needs no screen.
