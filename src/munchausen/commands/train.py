@@ -28,7 +28,6 @@ from munchausen.experiment.sweep.heartbeat import write_heartbeats
 from munchausen.experiment.sweep.tether import tether
 from munchausen.experiment.trackers import check_tracker
 from munchausen.experiment.training import Training
-from munchausen.figures.learning_curve import curves, save_learning_curve, seed_mean, sparkline
 from munchausen.metrics.reference import published, random_score
 from munchausen.progress import show_progress
 
@@ -195,7 +194,10 @@ def _resumed(saved: Settings, asked: dict[str, Any], changes: dict[str, Any]) ->
 
 
 def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
-    """The score beside random play and the published one, a picture, and what to try next."""
+    """The score beside random play and a known one, a picture, and what to try next."""
+    # Here and not above: matplotlib would be a second before every run and every resume.
+    from munchausen.figures.learning_curve import curves, save_learning_curve, seed_mean, sparkline
+
     settings = training.settings
     rows = read_records(out)
     scores = [account.score for account in training.accounts]
