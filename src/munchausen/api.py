@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from munchausen.agent import AgentConfig
 from munchausen.agent.actor import act, values
-from munchausen.agent.config import parse_value
+from munchausen.agent.config import parse_probability, parse_whole
 from munchausen.envs import DEFAULT_ENVIRONMENT, import_module_of
 from munchausen.errors import UserError
 from munchausen.experiment.evaluation import evaluate
@@ -84,7 +84,7 @@ class Agent:
                 "a loaded agent holds its policy, not its replay or optimiser; "
                 "to train on, resume its run: munchausen train --resume --out RUN"
             )
-        steps = _at_least_1("steps", steps)
+        steps = parse_whole("steps", steps, 1)
         if self._training is not None and out is not None:
             raise UserError("`out` is chosen at the first call of `learn`")
         done = self._training.step if self._training else 0
@@ -112,7 +112,7 @@ class Agent:
 
     def predict(self, observation: Any, *, epsilon: float = 0.0) -> Any:
         """The action for one observation (an int), or for a batch of them (an array)."""
-        _check_epsilon(epsilon)
+        epsilon = parse_probability("epsilon", epsilon)
         observations, single = self._batch(observation)
         policy = self._policy()
         self._draws += 1
@@ -140,13 +140,12 @@ class Agent:
         """Whole episodes in fresh environments: their returns and lengths."""
         policy = self._policy()
         epsilon = self.config.evaluation_epsilon if epsilon is None else epsilon
-        _check_epsilon(epsilon)
         return evaluate(
             self._settings,
             policy.network,
             policy.regulariser,
-            episodes=_at_least_1("episodes", episodes),
-            epsilon=epsilon,
+            episodes=parse_whole("episodes", episodes, 1),
+            epsilon=parse_probability("epsilon", epsilon),
             seed=seed,
         )
 
@@ -190,15 +189,3 @@ class Agent:
             )
         array = array.astype(self._spec.frame_dtype)
         return jnp.asarray(array[None] if single else array), single
-
-
-def _at_least_1(name: str, value: Any) -> int:
-    number = parse_value(name, int, value)
-    if number < 1:
-        raise UserError(f"{name} must be at least 1, not {number}")
-    return number
-
-
-def _check_epsilon(epsilon: Any) -> None:
-    if not 0 <= parse_value("epsilon", float, epsilon) <= 1:
-        raise UserError(f"epsilon must be in [0, 1], not {epsilon}")

@@ -1,15 +1,21 @@
-"""The paper's table of scores, as printed."""
+"""The paper's table of scores, as printed, and this project's own."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from munchausen.metrics import aggregates as agg
+from munchausen.metrics.alignment import align
 from munchausen.metrics.normalisation import improvement, normalised
+from munchausen.metrics.reading import read_table
 from munchausen.metrics.reference import (
     RANDOM,
     atari_scores,
     canonical_game,
     human_score,
+    minatar_scores,
+    published,
     random_score,
 )
 
@@ -87,3 +93,14 @@ def test_scores_by_name():
     assert human_score("minatar/breakout") is None
     assert random_score("minatar/breakout") == RANDOM["minatar/breakout"]
     assert random_score("gym/Nothing-v0") is None
+
+
+def test_minatar_scores_are_those_of_the_study():
+    """Of the records in this repository, as the head of the table says."""
+    study = Path(__file__).parents[2] / "results" / "minatar"
+    aligned = align(read_table([study]), at=500_000)
+    for at, game in enumerate(aligned.games):
+        for agent, score in minatar_scores()[game].items():
+            assert score == float(f"{aligned.final(agent, last=1)[:, at].mean():.3g}")
+    assert sum(map(len, minatar_scores().values())) == len(aligned.groups)
+    assert published("minatar/breakout", "m-dqn").score == 11.3

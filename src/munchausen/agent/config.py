@@ -157,6 +157,20 @@ def parse_value(name: str, hint: Any, value: Any) -> Any:
     return value
 
 
+def parse_whole(name: str, value: Any, least: int) -> int:
+    number = parse_value(name, int, value)
+    if number < least:
+        raise UserError(f"{name} must be at least {least}, not {number}")
+    return number
+
+
+def parse_probability(name: str, value: Any) -> float:
+    number = parse_value(name, float, value)
+    if not 0 <= number <= 1:
+        raise UserError(f"{name} must be in [0, 1], not {number:g}")
+    return number
+
+
 def _whole(number: Any) -> int:
     if int(number) != number:
         raise ValueError

@@ -5,19 +5,15 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from munchausen.agent.config import parse_value
+from munchausen.agent.config import parse_whole
 from munchausen.envs import import_by_name, import_module_of
-from munchausen.errors import UserError
 
 
 def whole(name: str, value: str | None, low: int) -> int | None:
     """A whole number of the command line, at least `low`."""
     if value is None:
         return None
-    number = parse_value(name, int, value)
-    if number < low:
-        raise UserError(f"{name} must be at least {low}, not {number}")
-    return number
+    return parse_whole(name, value, low)
 
 
 def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:

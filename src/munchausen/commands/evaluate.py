@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from munchausen.agent.config import parse_value
+from munchausen.agent.config import parse_probability
 from munchausen.commands.console import speaker, whole
 from munchausen.errors import UserError
 from munchausen.experiment.evaluation import Evaluation, evaluate
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("--action-gaps are kept in a run's folder; give one, not a file")
     if options.action_gaps and path.is_dir() and not os.access(path, os.W_OK):
         raise UserError(f"cannot write to {path}: --action-gaps are kept there")
-    asked = None if options.epsilon is None else _probability("epsilon", options.epsilon)
+    asked = None if options.epsilon is None else parse_probability("epsilon", options.epsilon)
     say = speaker(options.json)
     reports = []
     for policy in _policies(path, options.lane):
@@ -90,13 +90,6 @@ def _policies(path: Path, lane: str) -> Iterator[Policy]:
     lanes = range(len(load_settings(path).lanes))
     for number in lanes if lane == ALL else [whole("lane", lane, 0) or 0]:
         yield load_run(path, number)
-
-
-def _probability(name: str, text: str) -> float:
-    number = parse_value(name, float, text)
-    if not 0 <= number <= 1:
-        raise UserError(f"{name} must be in [0, 1], not {number:g}")
-    return number
 
 
 def _summary(run: Path, policy: Policy, epsilon: float, result: Evaluation) -> dict[str, Any]:

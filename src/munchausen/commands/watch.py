@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from munchausen.agent.config import parse_value
+from munchausen.agent.config import parse_probability
 from munchausen.commands.console import speaker, whole
 from munchausen.envs import action_names
 from munchausen.errors import UserError
@@ -41,9 +41,7 @@ def run(options: argparse.Namespace) -> int:
     config = policy.settings.config
     epsilon = config.evaluation_epsilon
     if options.epsilon is not None:
-        epsilon = parse_value("epsilon", float, options.epsilon)
-        if not 0 <= epsilon <= 1:
-            raise UserError(f"epsilon must be in [0, 1], not {epsilon:g}")
+        epsilon = parse_probability("epsilon", options.epsilon)
     folder = options.run if options.run.is_dir() else options.run.parent
     out = options.out or folder / "watch.mp4"
     if out.suffix != ".mp4":
