@@ -1,9 +1,18 @@
+"""How programs are compiled: options for a GPU, what they use up, how exact their products are."""
+
+import re
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import pytest
 
+from munchausen.agent import override, resolve
+from munchausen.backup import Regulariser
+from munchausen.envs import EnvironmentSpec
 from munchausen.loops import compiling
 from munchausen.loops.compiling import compiled
+from munchausen.loops.lane import make_steps
 
 
 @pytest.fixture(autouse=True)
@@ -17,19 +26,40 @@ def test_the_options_for_a_gpu_are_known_to_this_jax(monkeypatch):
     """XLA reads the name and the value wherever it compiles, and refuses one that it lacks."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert compiling.known_options() == compiling.GPU_OPTIONS
-    assert compiled(lambda x: x + 1)(jnp.float32(1)) == 2
+    assert compiled(lambda x: x + 1, "tf32")(jnp.float32(1)) == 2
 
 
 def test_an_option_that_a_later_jax_drops_is_left_out(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setitem(compiling.GPU_OPTIONS, "xla_gpu_gone", True)
     with pytest.warns(UserWarning, match="no option xla_gpu_gone"):
-        assert compiled(lambda x: x + 1)(jnp.float32(1)) == 2
+        assert compiled(lambda x: x + 1, "tf32")(jnp.float32(1)) == 2
     assert "xla_gpu_gone" not in compiling.known_options()
 
 
 def test_the_first_argument_is_used_up_only_where_asked():
     kept, gone = jnp.ones(3), jnp.ones(3)
-    compiled(lambda x: x + 1)(kept)
-    compiled(lambda x: x + 1, uses_up_first=True)(gone)
+    compiled(lambda x: x + 1, "tf32")(kept)
+    compiled(lambda x: x + 1, "tf32", uses_up_first=True)(gone)
     assert (kept.is_deleted(), gone.is_deleted()) == (False, True)
+
+
+@pytest.mark.parametrize("agent", ["m-dqn", "m-iqn"])
+@pytest.mark.parametrize(("precision", "whole"), [("tf32", False), ("float32", True)])
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_precision_is_that_of_every_product(monkeypatch, agent, precision, whole, device):
+    """Of the network and of its gradients, whichever way a device has its convolutions."""
+    monkeypatch.setattr(jax, "default_backend", lambda: device)
+    config = override(resolve(agent, "atari"), {"precision": precision})
+    spec = EnvironmentSpec("game", (84, 84), "uint8", 4, truncates=True, scale=1 / 255)
+    steps = make_steps(config, spec, munchausen=True)
+    frames = jnp.zeros((config.envs, 84, 84), jnp.uint8)
+    regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
+    lane = jax.eval_shape(steps.init, jax.random.key(0), regulariser, frames)
+    t = jax.ShapeDtypeStruct((), jnp.int32)
+    for program in (partial(steps.learn, updates=1), steps.act):
+        text = compiled(program, precision).lower(lane, t).as_text()
+        products = re.findall(r"stablehlo\.(?:dot_general|convolution)\b.*", text)
+        assert len(products) >= 4
+        exact = [line for line in products if line.count("HIGHEST") == 2]
+        assert len(exact) == (len(products) if whole else 0)

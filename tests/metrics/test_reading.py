@@ -109,6 +109,20 @@ def test_other_settings_of_one_name_are_kept_apart_and_said(tmp_path):
     assert "differ in learning_rate: they are kept apart" in table.notes[0]
 
 
+def test_what_a_run_said_nothing_of_is_what_it_was(tmp_path):
+    """Products were in tf32 before the configuration had a word for it."""
+    write_run(tmp_path / "a", [[1.0]])
+    write_run(tmp_path / "b", [[2.0]], first_seed=1, precision="tf32")
+    table = read_table([tmp_path])
+    assert {run.agent for run in table.runs} == {"m-dqn"}
+    assert not table.notes
+    write_run(tmp_path / "c", [[3.0]], first_seed=2, precision="float32")
+    assert {run.agent for run in read_table([tmp_path]).runs} == {
+        "m-dqn",
+        "m-dqn (precision float32)",
+    }
+
+
 def test_one_seed_in_two_folders_counts_once(tmp_path):
     write_run(tmp_path / "short", [[1, 2]])
     write_run(tmp_path / "long", [[1, 2, 3]])

@@ -13,6 +13,7 @@ from munchausen.networks import TORSOS
 from munchausen.networks.layers import InitialiserName
 
 HeadName = Literal["expected", "categorical", "quantile", "implicit"]
+Precision = Literal["tf32", "float32"]
 
 
 def _field(help: str, low: float | int | None = None, high: float | int | None = None) -> Any:
@@ -51,6 +52,9 @@ class AgentConfig:
     learning_rate: float = _field("step size", 1e-12)
     optimizer_eps: float = _field("ε of the optimiser", 0)
     batch_size: int = _field("transitions in a gradient step", 1)
+    precision: Precision = _field(
+        "factors of matrix products on a GPU, of 11 bits or 24; sums have 24. A CPU has float32"
+    )
 
     # The replay.
     replay: Literal["uniform", "prioritised"] = _field("how transitions are drawn")

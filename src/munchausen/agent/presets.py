@@ -37,6 +37,7 @@ PAPER: dict[str, Any] = {
     "learning_rate": 5e-5,
     "optimizer_eps": 3.125e-4,
     "batch_size": 32,
+    "precision": "tf32",  # what JAX does on a GPU that can
     "replay": "uniform",
     "capacity": 1_000_000,
     "warmup_steps": 20_000,

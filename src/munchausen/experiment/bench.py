@@ -6,6 +6,7 @@ of the whole to it says how much the loop wastes.
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -40,44 +41,42 @@ def measure(settings: Settings, seconds: float, say: Callable[[str], None]) -> R
     """About `seconds` for each of the three, after compiling."""
     period = settings.config.update_period_steps
     say("environments alone …")
-    environments = environment_rate(settings, seconds)
-    say("learner alone …")
-    updates = learner_rate(settings, seconds)
-    say("whole training …")
-    training = training_rate(settings, seconds)
+    # One loop for all three: starting an emulator takes a tenth of a second.
+    with closing(make_loop(settings)) as loop:
+        environments = environment_rate(loop, seconds)
+        say("learner alone …")
+        updates = learner_rate(loop, seconds)
+        say("whole training …")
+        training = training_rate(loop, seconds)
     lanes = len(settings.lanes)
     return Rates(environments, updates * period * lanes, training, 1e6 / updates)
 
 
-def environment_rate(settings: Settings, seconds: float) -> float:
+def environment_rate(loop: Any, seconds: float) -> float:
     """Random actions; batches take turns as in training, but nobody waits for a device."""
-    loop = make_loop(settings)
     if isinstance(loop, DeviceLoop):
-        return _jax_environment_rate(loop, settings, seconds)
+        return _jax_environment_rate(loop, seconds)
     assert isinstance(loop, HostLoop)
     random = np.random.default_rng(0)
-    count = len(settings.lanes) * loop.batch
-    try:
-        for index, batch in enumerate(loop.envs):
-            batch.reset(list(range(index * count, (index + 1) * count)))
-            batch.send(random.integers(0, loop.spec.actions, count))
+    count = len(loop.lanes) * loop.batch
+    for index, batch in enumerate(loop.envs):
+        batch.reset(list(range(index * count, (index + 1) * count)))
+        batch.send(random.integers(0, loop.spec.actions, count))
 
-        def turn() -> int:
-            for batch in loop.envs:
-                batch.receive()
-                batch.send(random.integers(0, loop.spec.actions, count))
-            return len(loop.envs) * count
-
-        rate = _rate(turn, seconds)
+    def turn() -> int:
         for batch in loop.envs:
             batch.receive()
-    finally:
-        loop.close()
+            batch.send(random.integers(0, loop.spec.actions, count))
+        return len(loop.envs) * count
+
+    rate = _rate(turn, seconds)
+    for batch in loop.envs:
+        batch.receive()
     return rate
 
 
-def _jax_environment_rate(loop: DeviceLoop, settings: Settings, seconds: float) -> float:
-    env, count = loop.env, len(settings.lanes) * settings.config.envs
+def _jax_environment_rate(loop: DeviceLoop, seconds: float) -> float:
+    env, count = loop.env, len(loop.lanes) * loop.config.envs
     state, _ = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), count))
     length = 100
 
@@ -106,38 +105,34 @@ def _jax_environment_rate(loop: DeviceLoop, settings: Settings, seconds: float) 
     return _rate(turn, seconds)
 
 
-def learner_rate(settings: Settings, seconds: float) -> float:
+def learner_rate(loop: Any, seconds: float) -> float:
     """Updates per second on a full replay of random frames (never of zeros, which would all
     be alike), as many at once as in training."""
-    loop: Any = make_loop(settings)
     steps: Steps = loop.steps
-    try:
-        fill = jax.jit(partial(_fill, actions=steps.spec.actions), donate_argnums=0)
-        if isinstance(loop, HostLoop):
-            updates = max(1, loop.batch // settings.config.update_period_steps)
-            if jax.default_backend() == "cpu":
-                updates = 1
-            learn = loop.learning(updates)
-            lanes = [fill(loop.init().lane)]
-        else:
-            updates = settings.config.updates_per_group
-            function = partial(steps.learn, updates=updates)
-            learn = compiled(over_lanes(function, loop.width), uses_up_first=True)
-            lanes = [fill(shard.lane) for shard in loop.init()]  # on a CPU one after the other
-        turns = 0
+    fill = jax.jit(partial(_fill, actions=steps.spec.actions), donate_argnums=0)
+    if isinstance(loop, HostLoop):
+        updates = max(1, loop.batch // loop.config.update_period_steps)
+        if jax.default_backend() == "cpu":
+            updates = 1
+        learn = loop.learning(updates)
+        lanes = [fill(loop.init().lane)]
+    else:
+        updates = loop.config.updates_per_group
+        function = over_lanes(partial(steps.learn, updates=updates), loop.width)
+        learn = compiled(function, loop.config.precision, uses_up_first=True)
+        lanes = [fill(shard.lane) for shard in loop.init()]  # on a CPU one after the other
+    turns = 0
 
-        def turn() -> int:
-            nonlocal turns
-            for i, lane in enumerate(lanes):
-                lanes[i], metrics = learn(lane, np.int32(turns))
-                if turns % 8 == 0:
-                    jax.block_until_ready(metrics)
-            turns += 1
-            return updates
+    def turn() -> int:
+        nonlocal turns
+        for i, lane in enumerate(lanes):
+            lanes[i], metrics = learn(lane, np.int32(turns))
+            if turns % 8 == 0:
+                jax.block_until_ready(metrics)
+        turns += 1
+        return updates
 
-        return _rate(turn, seconds, lambda: jax.block_until_ready(lanes))
-    finally:
-        loop.close()
+    return _rate(turn, seconds, lambda: jax.block_until_ready(lanes))
 
 
 def _fill(lane: Lane, *, actions: int) -> Lane:
@@ -162,30 +157,26 @@ def _fill(lane: Lane, *, actions: int) -> Lane:
     return lane._replace(ring=ring, priorities=priorities)
 
 
-def training_rate(settings: Settings, seconds: float) -> float:
+def training_rate(loop: Any, seconds: float) -> float:
     """The loop as in training, after its warm-up."""
-    config, lanes = settings.config, len(settings.lanes)
-    loop = make_loop(settings)
-    try:
-        state: Any = loop.init()
-        group = config.group_steps
-        warm = -(-config.warmup_steps // group) * group
-        state, report = loop.advance(state, 0, warm)
-        report()
-        chunk = max(1, 1_000 // group) * group
-        held: list[Any] = [state, warm, report]
-        del state
+    config, lanes = loop.config, len(loop.lanes)
+    state: Any = loop.init()
+    group = config.group_steps
+    warm = -(-config.warmup_steps // group) * group
+    state, report = loop.advance(state, 0, warm)
+    report()
+    chunk = max(1, 1_000 // group) * group
+    held: list[Any] = [state, warm, report]
+    del state
 
-        def turn() -> int:
-            held[0], report = loop.advance(held[0], held[1], chunk)
-            held[1] += chunk
-            held[2]()  # looks at the chunk before, as a training does
-            held[2] = report
-            return chunk * lanes
+    def turn() -> int:
+        held[0], report = loop.advance(held[0], held[1], chunk)
+        held[1] += chunk
+        held[2]()  # looks at the chunk before, as a training does
+        held[2] = report
+        return chunk * lanes
 
-        return _rate(turn, seconds, lambda: held[2]())
-    finally:
-        loop.close()
+    return _rate(turn, seconds, lambda: held[2]())
 
 
 def _rate(

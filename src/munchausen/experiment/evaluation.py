@@ -21,6 +21,7 @@ from munchausen.backup import Regulariser
 from munchausen.envs import EnvironmentSpec, HostEnvironments, Listing
 from munchausen.envs.spec import HostSteps
 from munchausen.experiment.settings import Settings, check_seed
+from munchausen.loops.compiling import compiled
 from munchausen.loops.lane import Steps, make_steps
 from munchausen.networks import Network
 from munchausen.replay import Outcome, Ring, append, current_observations, make_ring
@@ -111,7 +112,6 @@ def _device_program(
     env = envs.make_jax(listing)
     steps = make_steps(config, env.spec, munchausen=False)
 
-    @jax.jit
     def go(player: Player):
         init_key, run_key = jax.random.split(player.key)
         state, frames = jax.vmap(env.init)(jax.random.split(init_key, episodes))
@@ -142,7 +142,7 @@ def _device_program(
         _, _, alive, total, length, _, track = jax.lax.while_loop(running, tick, start)
         return total, length, jnp.sum(alive), track
 
-    return go
+    return compiled(go, config.precision)
 
 
 class _HostPrograms(NamedTuple):
@@ -164,7 +164,11 @@ def _host_programs(config: AgentConfig, spec: EnvironmentSpec) -> _HostPrograms:
     def store(ring: Ring, actions: jax.Array, outcome: Outcome):
         return append(ring, actions, outcome, truncates=True)[0]
 
-    return _HostPrograms(jax.jit(choose), jax.jit(measure), jax.jit(store, donate_argnums=0))
+    return _HostPrograms(
+        compiled(choose, config.precision),
+        compiled(measure, config.precision),
+        jax.jit(store, donate_argnums=0),
+    )
 
 
 def _on_host(

@@ -13,6 +13,7 @@ from munchausen.envs import Listing
 from munchausen.envs.atari import AtariEnvironments, Twin, protocol_of
 from munchausen.envs.gym import GymScreen
 from munchausen.experiment.policy import Policy
+from munchausen.loops.compiling import compiled
 from munchausen.loops.lane import make_steps
 from munchausen.operators import policy as softmax_policy
 from munchausen.replay import Outcome, append, current_observations, make_ring
@@ -48,7 +49,6 @@ def play(policy: Policy, *, epsilon: float, seed: int, max_steps: int) -> Iterat
         head, config, tau = steps.learner.head, settings.config, policy.regulariser.tau
         key = jax.random.fold_in(jax.random.key(seed), 2)  # 0 and 1 are the environment's
 
-        @jax.jit
         def think(ring: Any, t: Any) -> tuple[Any, Any, Any]:
             draw_key, explore_key = jax.random.split(jax.random.fold_in(key, t))
             observation = current_observations(ring, config.stack)
@@ -65,6 +65,7 @@ def play(policy: Policy, *, epsilon: float, seed: int, max_steps: int) -> Iterat
             )
             return q[0], softmax_policy(q, tau)[0], action
 
+        think = compiled(think, config.precision)
         store = jax.jit(lambda *x: append(*x, truncates=False)[0], donate_argnums=0)
         ring = make_ring(jnp.asarray(player.first_frame), config.stack + 2)
         score = 0.0

@@ -9,6 +9,7 @@ from munchausen.agent import AgentConfig, override, resolve
 from munchausen.backup import Regulariser
 from munchausen.envs import Listing, find
 from munchausen.errors import UserError
+from munchausen.experiment.records import UNSAID
 from munchausen.loops.lane import LaneSpec
 
 REGULARISER = ("alpha", "tau", "clip_min")
@@ -52,7 +53,7 @@ class Settings:
     @staticmethod
     def from_json(data: dict[str, Any]) -> "Settings":
         values: dict[str, Any] = {
-            k: float(v) if k in _FLOATS else v for k, v in data["config"].items()
+            k: float(v) if k in _FLOATS else v for k, v in (UNSAID | data["config"]).items()
         }
         lanes = tuple(
             LaneSpec(

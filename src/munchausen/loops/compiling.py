@@ -1,4 +1,4 @@
-"""How the programs of both loops are compiled."""
+"""How programs that hold a network are compiled, for training and for playing."""
 
 import functools
 import warnings
@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+
+from munchausen.agent.config import Precision
 
 GPU_OPTIONS: dict[str, Any] = {
     # A GPU gets a program's kernels as one graph. XLA's default puts them in a line; so those that
@@ -16,11 +18,19 @@ GPU_OPTIONS: dict[str, Any] = {
 }
 
 
-def compiled(function: Callable[..., Any], *, uses_up_first: bool = False) -> Callable[..., Any]:
+def compiled(
+    function: Callable[..., Any], precision: Precision, *, uses_up_first: bool = False
+) -> Callable[..., Any]:
     """`function` as a program for this machine's device. It may write its results over its
     first argument (a lane, gigabytes of it replay) if that is used up by the call."""
+
+    @functools.wraps(function)
+    def traced(*arguments: Any) -> Any:
+        with jax.default_matmul_precision(precision):
+            return function(*arguments)
+
     return jax.jit(
-        function,
+        traced if precision == "float32" else function,  # JAX's default on a GPU is tf32
         donate_argnums=0 if uses_up_first else (),
         compiler_options=known_options() if jax.default_backend() == "gpu" else None,
     )

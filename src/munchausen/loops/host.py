@@ -206,7 +206,7 @@ class HostLoop:
 
         if what == "act":
             act = partial(steps.act, first=static[0] * count, count=count)
-            return compiled(_over_lanes(act, width))
+            return compiled(_over_lanes(act, width), self.config.precision)
 
         def learn(lane: Lane, t: Any) -> Any:
             lane, metrics = steps.learn(lane, t, updates=static[0])
@@ -217,7 +217,7 @@ class HostLoop:
             function = learn
         elif what == "copy":
             function = steps.copy_target
-        return compiled(_over_lanes(function, width), uses_up_first=True)
+        return compiled(_over_lanes(function, width), self.config.precision, uses_up_first=True)
 
     def _count(
         self,

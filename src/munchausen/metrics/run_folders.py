@@ -13,6 +13,7 @@ from munchausen.experiment.records import (
     MACHINE,
     RECORDS,
     RESULT,
+    UNSAID,
     is_live,
     read_action_gaps,
     read_records,
@@ -100,10 +101,17 @@ def _read_folder(path: Path) -> Folder:
         path,
         status,
         str(result.get("error", "")),
-        _read_json(path / CONFIG),
+        _read_config(path / CONFIG),
         machines,
         tuple(sorted(p for p in path.rglob("*") if p.suffix.lower() in _VIDEOS and p.is_file())),
     )
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    settings = _read_json(path)
+    if isinstance(settings.get("config"), dict):
+        settings["config"] = UNSAID | settings["config"]
+    return settings
 
 
 def _read_json(path: Path) -> dict[str, Any]:

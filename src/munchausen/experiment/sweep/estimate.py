@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from typing import NamedTuple
 
 from munchausen.experiment.bench import environment_rate, learner_rate, training_rate
 from munchausen.experiment.settings import Settings
 from munchausen.experiment.sweep.plan import PROCESS_SECONDS
+from munchausen.experiment.training import make_loop
 
 # A checkpoint's network, target and Adam's moments: 4 × 16 MB with the paper's torso.
 _STATE_BYTES = {"nature": 70_000_000}
@@ -62,7 +64,8 @@ def measured(seconds: float, say: Callable[[str], None]) -> Callable[[Settings],
     def rate(settings: Settings) -> float:
         say(f"measuring {settings.lanes[0].agent} on {settings.env} …")
         if settings.listing.loop == "device" or settings.listing.suite == "classic":
-            return training_rate(settings, seconds)
+            with closing(make_loop(settings)) as loop:
+                return training_rate(loop, seconds)
         # The slower of the two is the limit of a training that overlaps them.
         warmup = 8 * settings.config.envs
         small = replace(
@@ -71,9 +74,9 @@ def measured(seconds: float, say: Callable[[str], None]) -> Callable[[Settings],
                 settings.config, capacity=max(_MEASURED_CAPACITY, warmup), warmup_steps=warmup
             ),
         )
-        updates = learner_rate(small, seconds)
-        lanes = len(settings.lanes)
-        learner = updates * settings.config.update_period_steps * lanes
-        return min(environment_rate(small, seconds), learner)
+        with closing(make_loop(small)) as loop:
+            updates = learner_rate(loop, seconds)
+            learner = updates * settings.config.update_period_steps * len(settings.lanes)
+            return min(environment_rate(loop, seconds), learner)
 
     return rate
