@@ -1,5 +1,7 @@
 """`munchausen watch` and `bench`, evaluation phases, and what is said before a run."""
 
+import contextlib
+import io
 import json
 import sys
 from functools import partial
@@ -43,7 +45,10 @@ def minatar_run(tmp_path_factory):
 def atari_run(tmp_path_factory):
     out = tmp_path_factory.mktemp("atari") / "run"
     words = ["train", "m-dqn", "--env", "Breakout", "--steps", "240", "--iteration-steps", "120"]
-    assert cli.main([*words, "--update-period-steps", "40", "--out", str(out), *TINY_ATARI]) == 0
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        code = cli.main([*words, "--update-period-steps", "40", "--out", str(out), *TINY_ATARI])
+    assert code == 0
+    assert "starting 8 emulators" in said.getvalue()
     return out
 
 

@@ -121,6 +121,9 @@ def _train(settings: Settings, out: Path, options: argparse.Namespace) -> None:
     own = _import_again(settings)
     say(f"{names} on {settings.env}, {settings.steps:,} steps{lanes}")
     say(f"run: {out}")
+    if settings.listing.asynchronous:
+        emulators = count * settings.config.envs
+        say(f"starting {emulators} emulators, about a tenth of a second each …")
     training: Training | None = None
     try:
         training = Training(settings, opened, options.track)
