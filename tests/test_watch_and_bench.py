@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import re
 import sys
 from functools import partial
 
@@ -49,6 +50,9 @@ def atari_run(tmp_path_factory):
         code = cli.main([*words, "--update-period-steps", "40", "--out", str(out), *TINY_ATARI])
     assert code == 0
     assert "starting 8 emulators" in said.getvalue()
+    assert re.search(r"^speed: [\d,]+ frames/s$", said.getvalue(), re.MULTILINE)
+    for row in read_records(out):  # each rounded to a tenth
+        assert abs(row["frames_per_second"] - 4 * row["steps_per_second"]) < 0.3
     return out
 
 

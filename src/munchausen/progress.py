@@ -30,8 +30,7 @@ def _plain(stream: Any) -> Callable[[Progress], None]:
             last = now
             eta = _eta(p)
             print(
-                f"{p.step:,}/{p.steps:,} steps  {_score(p)}  "
-                f"{p.steps_per_second:,.0f} steps/s  ETA {eta}",
+                f"{p.step:,}/{p.steps:,} steps  {_score(p)}  {p.speed}  ETA {eta}",
                 file=stream,
                 flush=True,
             )
@@ -84,7 +83,7 @@ def show_progress(name: str, stream: Any = None):
                 completed=p.step,
                 total=p.steps,
                 score=_score(p),
-                speed=f"{p.steps_per_second:,.0f} steps/s",
+                speed=p.speed,
                 eta=_eta(p),
             )
 

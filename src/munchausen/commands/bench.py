@@ -9,7 +9,6 @@ from munchausen.agent import DEFAULT_AGENT
 from munchausen.commands import field_flags
 from munchausen.commands.console import speaker, table, whole
 from munchausen.envs import DEFAULT_ENVIRONMENT
-from munchausen.envs.atari import FRAME_SKIP
 from munchausen.experiment import resources
 from munchausen.experiment.bench import measure
 from munchausen.experiment.settings import make_settings
@@ -47,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     seconds = whole("seconds", options.seconds, 1) or 10
     resources.check_memory(settings)
     rates = measure(settings, float(seconds), say)
-    frames = FRAME_SKIP if settings.env.startswith("atari") else 1
+    frames = settings.listing.frames_per_step
     unit = "frames" if frames > 1 else "steps"
     result = {
         "env": settings.env,

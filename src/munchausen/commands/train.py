@@ -19,7 +19,7 @@ from munchausen.errors import TrainingDiverged, UserError, writing
 from munchausen.experiment import folder as run_folder
 from munchausen.experiment import resources
 from munchausen.experiment.checkpoint import list_checkpoints
-from munchausen.experiment.pace import Progress
+from munchausen.experiment.pace import Progress, speed_in_words
 from munchausen.experiment.policy import network_template
 from munchausen.experiment.records import read_records
 from munchausen.experiment.settings import Settings, make_settings
@@ -243,7 +243,8 @@ def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
     say("")
     say("score: mean return of the last 100 training episodes")
     say(f"curve: {out / CURVE}")
-    say(f"speed: {speed:,.0f} steps/s" if speed else "speed: nothing was left to do")
+    frames = settings.listing.frames_per_step
+    say(f"speed: {speed_in_words(speed, frames)}" if speed else "speed: nothing was left to do")
     own = _import_again(settings)
     say(f"next:  {program()} evaluate {shlex.quote(str(out))}{own}")
     for other in [name for name in ("adam-dqn", "m-dqn") if name not in agents][:1]:

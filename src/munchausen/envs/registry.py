@@ -20,11 +20,21 @@ class Listing:
     iteration_steps: int  # steps between rows of the records
     checkpoint_seconds: float = 30.0  # least time between checkpoints
     asynchronous: bool = False  # whether environments step on threads of their own
+    frames_per_step: int = 1  # of the game, where an action is repeated
 
 
 def _atari(game: str, suite: str) -> Listing:
     # 200 iterations of 1M frames.
-    return Listing(f"{suite}/{game}", suite, "host", 50_000_000, 250_000, 120.0, asynchronous=True)
+    return Listing(
+        f"{suite}/{game}",
+        suite,
+        "host",
+        50_000_000,
+        250_000,
+        120.0,
+        asynchronous=True,
+        frames_per_step=atari.FRAME_SKIP,
+    )
 
 
 LISTINGS: dict[str, Listing] = (

@@ -12,6 +12,17 @@ class Progress(NamedTuple):
     steps_per_second: float  # of all lanes together
     compiling: bool
     learning: bool = True  # False during the warm-up, which is much faster
+    frames_per_step: int = 1
+
+    @property
+    def speed(self) -> str:
+        return speed_in_words(self.steps_per_second, self.frames_per_step)
+
+
+def speed_in_words(steps_per_second: float, frames_per_step: int) -> str:
+    """In frames where a step has several: so Atari's speeds are told everywhere."""
+    unit = "frames" if frames_per_step > 1 else "steps"
+    return f"{steps_per_second * frames_per_step:,.0f} {unit}/s"
 
 
 def pause_after(took: float, least: float) -> float:

@@ -23,7 +23,7 @@ ACTION_GAPS = "action_gaps.jsonl"  # a line a trajectory of `munchausen evaluate
 UNSAID = {"precision": "tf32"}
 
 # Columns that depend on the clock of the machine; all others are a function of the seed.
-TIMING = ("steps_per_second", "seconds")
+TIMING = ("steps_per_second", "frames_per_second", "seconds")
 
 
 class RecordWriter:

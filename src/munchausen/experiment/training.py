@@ -250,6 +250,9 @@ class Training:
         settings = self.settings
         iteration = -(-self.step // settings.iteration_steps)
         whole = self.step % settings.iteration_steps == 0
+        speed = {"steps_per_second": round(steps_per_second, 1)}
+        if (frames := settings.listing.frames_per_step) > 1:
+            speed["frames_per_second"] = round(frames * steps_per_second, 1)
         rows = []
         for lane, (spec, account) in enumerate(zip(settings.lanes, self.accounts, strict=True)):
             row = {
@@ -260,7 +263,7 @@ class Training:
                 "step": self.step,
                 **account.row(),
                 **self._evaluate(lane, iteration),
-                "steps_per_second": round(steps_per_second, 1),
+                **speed,
                 "seconds": round(self.seconds, 3),
             }
             if whole:
@@ -340,7 +343,8 @@ class Training:
     def _progress(self, speed: float, compiling: bool = False) -> Progress:
         scores = [account.score for account in self.accounts]
         learning = self.step > self.settings.config.warmup_steps
-        return Progress(self.step, self.settings.steps, scores, speed, compiling, learning)
+        frames = self.settings.listing.frames_per_step
+        return Progress(self.step, self.settings.steps, scores, speed, compiling, learning, frames)
 
 
 def _next_multiple(step: int, period: int) -> int:
