@@ -5,12 +5,12 @@ import importlib
 import os
 import sys
 import warnings
-from pathlib import Path
 from typing import Any, NoReturn
 
 from munchausen.commands import COMMANDS
 from munchausen.errors import StorageError, TrainingDiverged, UserError, unknown
 from munchausen.experiment.stopping import Interrupted
+from munchausen.program_cache import use_program_cache
 
 
 class Parser(argparse.ArgumentParser):
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
     try:
         options = _parse(arguments)
-        _use_compilation_cache()
+        use_program_cache()
         _import_asked_for(options)
         return _module(options.command).run(options)
     except UserError as error:
@@ -132,17 +132,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _use_compilation_cache() -> None:
-    """Programs compiled once are kept for the next run of the same kind."""
-    import jax
-
-    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    folder = os.environ.get("MUNCHAUSEN_CACHE_DIR", str(home / "munchausen" / "jax"))
-    if folder:
-        jax.config.update("jax_compilation_cache_dir", folder)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
 def _version() -> str:
