@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 
 from munchausen import cli
 from munchausen.errors import UserError
-from munchausen.experiment import checkpoint, folder
+from munchausen.experiment import checkpoint, folder, keeping
 from munchausen.experiment import training as training_module
 from munchausen.experiment.accounting import LaneAccount
 from munchausen.experiment.checkpoint import list_checkpoints
@@ -383,7 +383,7 @@ def test_a_run_asked_for_more_steps_that_could_not_begin(tmp_path, two_iteration
     train(small_settings(1600, iteration_steps=1200), run)
     more = small_settings(2400, iteration_steps=1200)
     with monkeypatch.context() as broken:
-        broken.setattr(training_module, "RecordWriter", cut_and_crash(training_module.RecordWriter))
+        broken.setattr(keeping, "RecordWriter", cut_and_crash(keeping.RecordWriter))
         with pytest.raises(Crash):
             train(more, run, resume=True)
     assert read_records(run)[-1]["step"] == 1200
