@@ -9,6 +9,10 @@ from munchausen.experiment.checkpoint import list_checkpoints
 from munchausen.experiment.records import TIMING, read_records
 
 
+class Crash(BaseException):
+    """Stands for the loss of the process: nothing may catch it."""
+
+
 def newest(run: Path) -> str | None:
     """The name of the newest checkpoint, while another process may be writing the next."""
     return max((p.name for p in list_checkpoints(run)), default=None)

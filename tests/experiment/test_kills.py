@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from same_runs import assert_identical, newest
+from same_runs import Crash, assert_identical, facts, newest
 
 from munchausen import cli
 from munchausen.experiment import checkpoint
@@ -102,10 +102,6 @@ def test_killed_20_times(tmp_path, uninterrupted):
     hits = killed_run(tmp_path / "run", kills=20, seed=20)
     print(f"{hits} of 20 kills hit the writing of a checkpoint")
     assert_identical(tmp_path / "run", uninterrupted)
-
-
-class Crash(BaseException):
-    """Stands for the loss of the process: nothing may catch it."""
 
 
 def half_saved(save_file, rng, arrays, path):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from same_runs import assert_identical, newest
+from same_runs import Crash, assert_identical, newest
 
 from munchausen.errors import UserError
 from munchausen.experiment import checkpoint, folder, keeping
