@@ -1,12 +1,13 @@
 """The Python interface: `Agent("m-dqn", env="gym/CartPole-v1").learn(50_000)`."""
 
+import functools
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError
 
@@ -27,6 +28,8 @@ from munchausen.experiment.policy import (
 from munchausen.experiment.resources import check_memory
 from munchausen.experiment.settings import make_settings, round_up
 from munchausen.experiment.training import Training
+from munchausen.loops.compiling import compiled
+from munchausen.networks import Network
 from munchausen.progress import show_progress
 
 
@@ -49,6 +52,7 @@ class Agent:
         import_module_of(env)
         self._settings = make_settings([agent], env, seeds=[seed], changes=changes)
         self._training: Training | None = None
+        self._learned: Policy | None = None  # of the training, where it stands
         self._loaded: Policy | None = None
         self._out: Path | None = None
         self._spec = environment_spec(self._settings)
@@ -103,6 +107,7 @@ class Agent:
                 folder.note_start(self._settings)
                 self._training.attach(folder)
         name = f"{self._settings.lanes[0].agent} on {self._settings.env}"
+        self._learned = None
         try:
             with show_progress(name) if progress else nullcontext(lambda _: None) as watch:
                 self._training.run(watch)
@@ -116,25 +121,16 @@ class Agent:
         observations, single = self._batch(observation)
         policy = self._policy()
         self._draws += 1
-        draw_key, explore_key = jax.random.split(jax.random.fold_in(jax.random.key(0), self._draws))
-        actions = act(
-            self._settings.config.make_head(),
-            policy.network,
-            observations,
-            epsilon=epsilon,
-            tau=policy.regulariser.tau,
-            exploration=self.config.exploration,
-            draw_key=draw_key,
-            explore_key=explore_key,
-        )
-        return int(actions[0]) if single else np.asarray(actions)
+        choose = _programs(self.config).choose
+        tau = policy.regulariser.tau
+        actions = np.asarray(choose(policy.network, observations, epsilon, tau, self._draws))
+        return int(actions[0]) if single else actions
 
     def q_values(self, observation: Any) -> np.ndarray:
         """The value of each action."""
         observations, single = self._batch(observation)
-        head = self.config.make_head()
-        q = values(head, self._policy().network, observations, jax.random.key(0))
-        return np.asarray(q[0] if single else q)
+        q = np.asarray(_programs(self.config).estimate(self._policy().network, observations))
+        return q[0] if single else q
 
     def evaluate(self, episodes: int = 100, *, epsilon: float | None = None, seed: int = 0):
         """Whole episodes in fresh environments: their returns and lengths."""
@@ -165,6 +161,7 @@ class Agent:
         agent = cls.__new__(cls)
         agent._settings = policy.settings
         agent._training = None
+        agent._learned = None
         agent._loaded = policy
         agent._out = None
         agent._spec = environment_spec(policy.settings)
@@ -176,10 +173,12 @@ class Agent:
             return self._loaded
         if self._training is None:
             raise UserError("this agent has not learned yet; call learn(steps) or load one")
-        network = self._training.loop.network(self._training.state, 0)
-        return Policy(self._settings, 0, network, self._training.step)
+        if self._learned is None:
+            network = self._training.loop.network(self._training.state, 0)
+            self._learned = Policy(self._settings, 0, network, self._training.step)
+        return self._learned
 
-    def _batch(self, observation: Any) -> tuple[jax.Array, bool]:
+    def _batch(self, observation: Any) -> tuple[np.ndarray, bool]:
         shape = self._spec.observation_shape(self.config.stack)
         array = np.asarray(observation)
         single = array.shape == shape
@@ -188,4 +187,33 @@ class Agent:
                 f"an observation of {self._spec.name} has shape {shape}, not {array.shape}"
             )
         array = array.astype(self._spec.frame_dtype)
-        return jnp.asarray(array[None] if single else array), single
+        return array[None] if single else array, single
+
+
+class _Programs(NamedTuple):
+    choose: Callable[..., Any]  # of the network, observations, ε, τ and which draw it is
+    estimate: Callable[..., Any]  # of the network and observations
+
+
+@functools.lru_cache(maxsize=8)
+def _programs(config: AgentConfig) -> _Programs:
+    """Compiled once for all agents of a configuration."""
+    head = config.make_head()
+
+    def choose(network: Network, observations: Any, epsilon: Any, tau: Any, draw: Any) -> Any:
+        draw_key, explore_key = jax.random.split(jax.random.fold_in(jax.random.key(0), draw))
+        return act(
+            head,
+            network,
+            observations,
+            epsilon=epsilon,
+            tau=tau,
+            exploration=config.exploration,
+            draw_key=draw_key,
+            explore_key=explore_key,
+        )
+
+    def estimate(network: Network, observations: Any) -> Any:
+        return values(head, network, observations, jax.random.key(0))
+
+    return _Programs(compiled(choose, config.precision), compiled(estimate, config.precision))
