@@ -226,7 +226,8 @@ def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
         references["random play"] = score_of_random
     if (reference := published(settings.env, agents[0])) is not None:
         references[reference.what] = reference.score
-    title = f"{' and '.join(agents)} on {settings.env}"
+    # The legend names them all; more than two would not fit.
+    title = f"{' and '.join(agents)} on {settings.env}" if len(agents) < 3 else settings.env
     if training.folder is not None:
         training.folder.write_result({"status": "finished", **result})
     with writing(out):
