@@ -87,6 +87,18 @@ def test_every_agent_resolves_on_every_suite(name, suite):
     config.make_head()
 
 
+@pytest.mark.parametrize("suite", ["atari", "atari-original"])
+@pytest.mark.parametrize("name", AGENTS)
+def test_environments_at_once_on_atari_keep_the_papers_rhythm(name, suite):
+    """An iteration, the warm-up and the target period are whole rounds; half of a round makes
+    whole updates, so that two batches can take turns."""
+    c = resolve(name, suite)
+    assert c.envs == (40 if c.head == "implicit" else 200)
+    for steps in (250_000, c.warmup_steps, c.target_period_steps):
+        assert steps % c.envs == 0
+    assert c.envs // 2 % c.update_period_steps == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
