@@ -14,7 +14,7 @@ _CACHE = os.environ.setdefault(
     "MUNCHAUSEN_CACHE_DIR", str(Path(tempfile.gettempdir()) / "munchausen-test-cache")
 )
 jax.config.update("jax_compilation_cache_dir", _CACHE)
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 @pytest.fixture

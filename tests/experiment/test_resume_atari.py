@@ -25,7 +25,7 @@ from munchausen.experiment.training import Training
 
 pytest.importorskip("ale_py", reason="pip install 'munchausen[atari]'")
 
-ENVS, ITERATION_STEPS, WARMUP_STEPS, PERIOD_STEPS = 40, 400, 800, 200
+ENVS, ITERATION_STEPS, WARMUP_STEPS, PERIOD_STEPS = 8, 400, 800, 200
 # The least capacity whose replay is kept in blocks, a small network and few updates.
 RUN = [
     *("m-dqn", "--env", "atari/Breakout", "--envs", str(ENVS), "--capacity", "20000"),
