@@ -59,7 +59,7 @@ def oracle_targets(config, learner, target, batch, draws):
     """`draws`: the fractions the learner drew, in its order: π(s), π(s'), N'."""
     regulariser = (config.alpha, config.tau, config.clip_min)
     params, targets = as_oracle(target), []
-    draws = list(draws)
+    draws = [np.asarray(draw, np.float64) for draw in draws]
     at_s = draws.pop(0) if config.head == "implicit" and learner.munchausen else None
     for i in range(BATCH):
         s, s_next = (
@@ -95,35 +95,47 @@ def oracle_targets(config, learner, target, batch, draws):
 @pytest.mark.parametrize("agent", AGENTS)
 def test_targets_and_gradient_step(agent, key, monkeypatch):
     config, learner, batch = setup(agent)
-    draws = []
+    drawn = []
     original = implicit.draw_fractions
 
     def spy(key, batch, count):
-        draws.append(np.asarray(original(key, batch, count), np.float64))
-        return original(key, batch, count)
+        drawn.append(original(key, batch, count))
+        return drawn[-1]
+
+    def with_draws(function):
+        """Jitted as in the loops; the fractions it draws are a second result."""
+
+        def run(*arguments):
+            drawn.clear()
+            result = function(*arguments)
+            return result, list(drawn)
+
+        return jax.jit(run)
 
     monkeypatch.setattr(implicit, "draw_fractions", spy)
-    state = learner.init(key)
+    state = jax.jit(learner.init)(key)
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
 
-    seen = learner.view(state.target, batch)
-    targets = learner.targets(state.target, regulariser, seen, jax.random.key(1))
+    seen = jax.jit(learner.view)(state.target, batch)
+    targets, draws = with_draws(learner.targets)(
+        state.target, regulariser, seen, jax.random.key(1)
+    )
     expected = oracle_targets(config, learner, state.target, batch, draws)
     np.testing.assert_allclose(targets, expected, rtol=1e-5, atol=1e-5)
 
-    # Two steps, so that the optimiser's moments count; jitted as in the loops.
+    # Two steps, so that the optimiser's moments count.
     xs, actions = np.asarray(batch.observation_tm1, np.float64), np.asarray(batch.a_tm1)
     params, moments = as_oracle(state.online), None
+    step = with_draws(learner.step)
     for i in range(2):
-        del draws[:]
-        state, out = learner.step(state, seen, targets, None, jax.random.key(2 + i))
+        (state, out), draws = step(state, seen, targets, None, jax.random.key(2 + i))
         if config.head == "expected":
             loss, gradients = oracle.expected_gradients(params, xs, actions, expected, config.loss)
         elif config.head == "categorical":
             loss, gradients = oracle.categorical_gradients(params, xs, actions, expected, ACTIONS)
         else:
             loss, gradients = oracle.implicit_gradients(
-                params, xs, draws[0], actions, expected, config.kappa
+                params, xs, np.asarray(draws[0], np.float64), actions, expected, config.kappa
             )
         np.testing.assert_allclose(np.mean(out.loss), loss, rtol=1e-5)
         if config.optimizer == "adam":
@@ -143,8 +155,8 @@ def test_targets_and_gradient_step(agent, key, monkeypatch):
 def test_the_step_moves_parameters_by_more_than_the_tolerance(key):
     """The comparison above would be empty if nothing moved."""
     _, learner, batch = setup("m-dqn")
-    state = learner.init(key)
+    state = jax.jit(learner.init)(key)
     batch = learner.view(state.target, batch)
-    after, _ = learner.step(state, batch, jnp.ones(BATCH), None, key)
+    after, _ = jax.jit(learner.step)(state, batch, jnp.ones(BATCH), None, key)
     moved = jnp.max(jnp.abs(after.online.output.weight - state.online.output.weight))
     assert moved > 1e-4

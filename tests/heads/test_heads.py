@@ -114,8 +114,16 @@ def test_implicit_draws_are_independent(key, monkeypatch):
     original = implicit.draw_fractions
 
     def spy(key, batch, count):
-        drawn.append(np.asarray(original(key, batch, count)))
-        return original(key, batch, count)
+        drawn.append(original(key, batch, count))
+        return drawn[-1]
+
+    def draws_of(function, *arguments):
+        def run(*arguments):
+            drawn.clear()
+            function(*arguments)
+            return list(drawn)
+
+        return [np.asarray(draw) for draw in jax.jit(run)(*arguments)]
 
     monkeypatch.setattr(implicit, "draw_fractions", spy)
     config = override(
@@ -135,18 +143,19 @@ def test_implicit_draws_are_independent(key, monkeypatch):
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
     network = implicit_network(key)
     transitions = learner.view(network, transitions)
-    learner.targets(network, regulariser, transitions, key)
-    assert [d.shape for d in drawn] == [(batch, 32)] * 3
+    draws = draws_of(learner.targets, network, regulariser, transitions, key)
+    assert [draw.shape for draw in draws] == [(batch, 32)] * 3
     for i in range(3):
-        assert drawn[i].min() >= 0.0
-        assert drawn[i].max() <= 1.0
+        assert draws[i].min() >= 0.0
+        assert draws[i].max() <= 1.0
         for j in range(i):
-            assert np.isin(drawn[i], drawn[j]).mean() < 0.01  # float32 has few values
-            correlation = np.corrcoef(drawn[i].ravel(), drawn[j].ravel())[0, 1]
+            assert np.isin(draws[i], draws[j]).mean() < 0.01  # float32 has few values
+            correlation = np.corrcoef(draws[i].ravel(), draws[j].ravel())[0, 1]
             assert abs(correlation) < 0.05
     # The loss draws its own, too.
-    learner.step(learner.init(key), transitions, jnp.zeros((batch, 32)), None, jax.random.key(1))
-    assert drawn[3].shape == (batch, 5)
+    state, targets = learner.init(key), jnp.zeros((batch, 32))
+    (draw,) = draws_of(learner.step, state, transitions, targets, None, jax.random.key(1))
+    assert draw.shape == (batch, 5)
 
 
 def test_acting_values_of_the_implicit_head_vary_with_the_key(key):
