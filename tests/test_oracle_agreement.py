@@ -117,9 +117,7 @@ def test_targets_and_gradient_step(agent, key, monkeypatch):
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
 
     seen = jax.jit(learner.view)(state.target, batch)
-    targets, draws = with_draws(learner.targets)(
-        state.target, regulariser, seen, jax.random.key(1)
-    )
+    targets, draws = with_draws(learner.targets)(state.target, regulariser, seen, jax.random.key(1))
     expected = oracle_targets(config, learner, state.target, batch, draws)
     np.testing.assert_allclose(targets, expected, rtol=1e-5, atol=1e-5)
 
