@@ -11,11 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for `oracle`
 
 # Tests compile for longer than they compute, so LLVM is asked for less: 12 minutes become 10 on two
-# cores. What tests start as a process of its own is compiled as users have it.
-if "XLA_FLAGS" not in os.environ:
-    os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=1"
-    jax.devices()  # reads it
-    del os.environ["XLA_FLAGS"]
+# cores. `XLA_FLAGS= uv run pytest` compiles as users have it.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")  # read at first use
 
 _CACHE = os.environ.setdefault(
     "MUNCHAUSEN_CACHE_DIR", str(Path(tempfile.gettempdir()) / "munchausen-test-cache")
