@@ -24,3 +24,27 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 @pytest.fixture
 def key():
     return jax.random.key(7)
+
+
+@pytest.fixture
+def with_draws(monkeypatch):
+    """Jits a function; the fractions that implicit quantiles draw in it are a second result."""
+    from munchausen.heads import implicit
+
+    drawn, draw = [], implicit.draw_fractions
+
+    def spy(key, batch, count):
+        drawn.append(draw(key, batch, count))
+        return drawn[-1]
+
+    monkeypatch.setattr(implicit, "draw_fractions", spy)
+
+    def with_draws(function):
+        def run(*arguments):
+            drawn.clear()
+            result = function(*arguments)
+            return result, list(drawn)
+
+        return jax.jit(run)
+
+    return with_draws

@@ -9,7 +9,6 @@ import oracle
 from munchausen.agent import override, resolve
 from munchausen.agent.learner import make_learner
 from munchausen.backup import Regulariser
-from munchausen.heads import implicit
 from munchausen.replay import Transitions
 
 BATCH, FEATURES, ACTIONS = 16, 6, 4
@@ -93,26 +92,8 @@ def oracle_targets(config, learner, target, batch, draws):
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_targets_and_gradient_step(agent, key, monkeypatch):
+def test_targets_and_gradient_step(agent, key, with_draws):
     config, learner, batch = setup(agent)
-    drawn = []
-    original = implicit.draw_fractions
-
-    def spy(key, batch, count):
-        drawn.append(original(key, batch, count))
-        return drawn[-1]
-
-    def with_draws(function):
-        """Jitted as in the loops; the fractions it draws are a second result."""
-
-        def run(*arguments):
-            drawn.clear()
-            result = function(*arguments)
-            return result, list(drawn)
-
-        return jax.jit(run)
-
-    monkeypatch.setattr(implicit, "draw_fractions", spy)
     state = jax.jit(learner.init)(key)
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
 

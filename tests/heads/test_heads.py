@@ -103,29 +103,12 @@ def implicit_network(key):
     )
 
 
-def test_implicit_draws_are_independent(key, monkeypatch):
+def test_implicit_draws_are_independent(key, with_draws):
     """M-IQN draws three separate sets: K for π(s), K for π(s'), N' for the target quantiles."""
     from munchausen.agent import override, resolve
     from munchausen.agent.learner import make_learner
-    from munchausen.heads import implicit
     from munchausen.replay import Transitions
 
-    drawn = []
-    original = implicit.draw_fractions
-
-    def spy(key, batch, count):
-        drawn.append(original(key, batch, count))
-        return drawn[-1]
-
-    def draws_of(function, *arguments):
-        def run(*arguments):
-            drawn.clear()
-            function(*arguments)
-            return list(drawn)
-
-        return [np.asarray(draw) for draw in jax.jit(run)(*arguments)]
-
-    monkeypatch.setattr(implicit, "draw_fractions", spy)
     config = override(
         resolve("m-iqn", "classic"),
         {
@@ -143,7 +126,8 @@ def test_implicit_draws_are_independent(key, monkeypatch):
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
     network = implicit_network(key)
     transitions = learner.view(network, transitions)
-    draws = draws_of(learner.targets, network, regulariser, transitions, key)
+    _, draws = with_draws(learner.targets)(network, regulariser, transitions, key)
+    draws = [np.asarray(draw) for draw in draws]
     assert [draw.shape for draw in draws] == [(batch, 32)] * 3
     for i in range(3):
         assert draws[i].min() >= 0.0
@@ -154,7 +138,7 @@ def test_implicit_draws_are_independent(key, monkeypatch):
             assert abs(correlation) < 0.05
     # The loss draws its own, too.
     state, targets = learner.init(key), jnp.zeros((batch, 32))
-    (draw,) = draws_of(learner.step, state, transitions, targets, None, jax.random.key(1))
+    _, (draw,) = with_draws(learner.step)(state, transitions, targets, None, jax.random.key(1))
     assert draw.shape == (batch, 5)
 
 
