@@ -66,7 +66,7 @@ RAINBOW = {
 }
 QR_DQN = {"head": "quantile", "initialiser": "fan_in_uniform"}
 # The published IQN curves, and so the paper's, are 3-step; a footnote that says 1 is wrong. Adam is
-# M-IQN's; those curves seem to be of 6.25e-5 and ε = 1.5e-4 (results/atari-first-iterations).
+# M-IQN's; those curves come out with 6.25e-5 and ε = 1.5e-4 (results/atari-first-iterations).
 IQN = {"head": "implicit", "initialiser": "fan_in_uniform", "n_step": 3}
 
 AGENTS: dict[str, dict[str, Any]] = {
