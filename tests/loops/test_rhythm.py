@@ -48,7 +48,7 @@ class Recorded:
         pass
 
 
-def make_loop(log, asynchronous=False, **changes):
+def make_loop(log, batches=1, **changes):
     small = {
         "network": "mlp-small",
         "warmup_steps": 20,
@@ -59,7 +59,7 @@ def make_loop(log, asynchronous=False, **changes):
     }
     config = override(resolve("m-dqn", "classic"), small | changes)
     lane = LaneSpec("m-dqn", 0, Regulariser(config.alpha, config.tau, config.clip_min))
-    loop = HostLoop(config, partial(Recorded, log), [lane], asynchronous=asynchronous)
+    loop = HostLoop(config, partial(Recorded, log), [lane], batches=batches)
     original = loop._program
 
     def spy(what, *static):
@@ -100,27 +100,35 @@ def test_one_environment_is_algorithm_1():
     np.testing.assert_array_equal(batch.observation_t[alive, 0], np.arange(1, 40)[alive])
 
 
-@pytest.mark.parametrize("asynchronous", (False, True))
-def test_many_environments_keep_the_ratios(asynchronous):
+@pytest.mark.parametrize(
+    ("envs", "batches", "warmup", "updates"),
+    (
+        (8, 1, 20, 16),  # one batch passes the warm-up's end at step 24, with two updates due
+        (8, 2, 20, 15),
+        (16, 4, 32, 12),
+    ),
+)
+def test_many_environments_keep_the_ratios(envs, batches, warmup, updates):
     """One update for every 4 steps, a copy for every 16, after the same warm-up."""
     log = []
-    loop = make_loop(log, asynchronous, envs=8)
-    assert len(loop.envs) == (2 if asynchronous else 1)
+    loop = make_loop(log, batches, envs=envs, warmup_steps=warmup)
+    assert len(loop.envs) == batches
     state, report = loop.advance(loop.init(), 0, 80)
     chunk = report()
     loop.close()
-    assert chunk.loss.shape == (1, (80 - 20) // 4 if asynchronous else (80 - 16) // 4)
-    assert sum(what == "copy" for what, *_ in log) == 80 // 16 - 20 // 16
+    assert chunk.loss.shape == (1, updates)
+    assert sum(what == "copy" for what, *_ in log) == 80 // 16 - warmup // 16
     # All streams are stored whole, whichever batch they were in.
-    assert (np.asarray(state.lane.ring.head) == 10).all()
-    rewards = np.asarray(state.lane.ring.rewards[0, :10])
-    np.testing.assert_array_equal(rewards, np.repeat(np.arange(1, 11)[:, None], 8, axis=1))
+    rows = 80 // envs
+    assert (np.asarray(state.lane.ring.head) == rows).all()
+    rewards = np.asarray(state.lane.ring.rewards[0, :rows])
+    np.testing.assert_array_equal(rewards, np.repeat(np.arange(1, rows + 1)[:, None], envs, axis=1))
 
 
 def test_a_batch_is_acted_for_before_learning_starts():
     """So that its emulators run while the device learns."""
     log = []
-    loop = make_loop(log, True, envs=8)
+    loop = make_loop(log, 2, envs=8)
     loop.advance(loop.init(), 0, 64)[1]()
     loop.close()
     words = [what for what, *_ in log if what in ("receive", "store and act")]

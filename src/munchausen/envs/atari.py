@@ -76,12 +76,12 @@ def make_vector(game: str, count: int, *, protocol: str, **changes: Any) -> Any:
     return AtariVectorEnv(rom_name(game), count, **(options | changes))
 
 
-def _give_way() -> None:
+def _give_way(by: int) -> None:
     """Makes way for other threads, for this thread and those it starts: emulators take all cores
     they get, and the few threads that feed the device would wait for one."""
     if sys.platform == "linux":  # elsewhere a priority is that of the whole process
         thread = threading.get_native_id()
-        nice = os.getpriority(os.PRIO_PROCESS, thread) + _NICE
+        nice = os.getpriority(os.PRIO_PROCESS, thread) + by
         os.setpriority(os.PRIO_PROCESS, thread, min(nice, 19))
 
 
@@ -90,11 +90,19 @@ class AtariEnvironments:
 
     spec: EnvironmentSpec
 
-    def __init__(self, game: str, count: int, *, protocol: str = "modern"):
+    def __init__(
+        self,
+        game: str,
+        count: int,
+        *,
+        protocol: str = "modern",
+        threads: int | None = None,
+        nice: int = _NICE,
+    ):
         # Two such batches take turns: while one waits for its actions the other has more than
         # half of the cores. Measured on 16 cores, see benchmarks/.
-        threads = max(1, (os.cpu_count() or 1) * 3 // 4)
-        with ThreadPoolExecutor(1, initializer=_give_way) as pool:
+        threads = threads or max(1, (os.cpu_count() or 1) * 3 // 4)
+        with ThreadPoolExecutor(1, initializer=_give_way, initargs=(nice,)) as pool:
             self._envs = pool.submit(
                 make_vector, game, count, protocol=protocol, num_threads=threads
             ).result()

@@ -29,7 +29,7 @@ def make_loop(settings: Settings) -> Loop:
         settings.config,
         partial(envs.make_host, listing),
         lanes,
-        asynchronous=listing.asynchronous,
+        batches=2 if listing.asynchronous else 1,
     )
 
 

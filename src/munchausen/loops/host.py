@@ -35,12 +35,12 @@ class HostState(NamedTuple):
 
 
 class HostLoop:
-    """Environments step in one batch, or in two that take turns:
+    """Environments step in one batch, or in several that take turns:
 
         receive what the batch did; store it; act for it; start learning; send the actions
 
     Learning is dispatched, not awaited: it runs on the device while the environments step on
-    the host. With two batches one steps while the other is stored and acted for, so that both
+    the host. Of several batches one is stored and acted for while the others step, so that both
     the emulators and the device always have work. An action comes from the newest parameters
     there are when it is asked for, short of the learning that overlaps it: the policy lags by
     at most one round of all environments.
@@ -54,12 +54,13 @@ class HostLoop:
         make_envs: Callable[[int], HostEnvironments],
         lanes: list[LaneSpec],
         *,
-        asynchronous: bool = False,
+        batches: int = 1,
     ):
-        """`asynchronous`: environments step on threads of their own, so two batches pay."""
+        """More than one batch pays where environments step on threads of their own. If so many
+        cannot be made with whole updates in each, there is one."""
         self.config = config
         self.lanes = lanes
-        batches = 2 if asynchronous and _halves(config) else 1
+        batches = batches if _splits(config, batches) else 1
         self.batch = config.envs // batches  # environments of one lane that step at once
         self.envs = [make_envs(len(lanes) * self.batch) for _ in range(batches)]
         self.spec: EnvironmentSpec = self.envs[0].spec
@@ -296,10 +297,10 @@ def _over_lanes(function: Callable[..., Any], width: int) -> Callable[..., Any]:
     return mapped
 
 
-def _halves(config: AgentConfig) -> bool:
-    """Whether half of the environments makes whole updates."""
-    half, odd = divmod(config.envs, 2)
-    return not odd and half > 0 and half % config.update_period_steps == 0
+def _splits(config: AgentConfig, batches: int) -> bool:
+    """Whether the environments make so many batches, each of whole updates."""
+    batch, left = divmod(config.envs, batches)
+    return not left and batch > 0 and batch % config.update_period_steps == 0
 
 
 def _collect(ended: list[Any], learned: list[jax.Array], lanes: int) -> Chunk:

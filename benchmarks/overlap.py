@@ -1,0 +1,156 @@
+"""Where the time of whole training on Atari goes: the host's part of each turn of a batch.
+
+    python benchmarks/overlap.py --env atari/Breakout --seconds 4
+    python benchmarks/overlap.py --try threads=10 nice=10 --try batches=5 threads=5 --try apart=2
+
+Each `--try` is one line of the table, beside the preset:
+
+    batches=K   environments in K batches that take turns
+    threads=K   emulator threads of each batch
+    nice=K      how far emulators give way to the threads that feed the device
+    apart=K     so many cores are kept free of emulators
+
+A turn of a batch is: wait for its emulators, wait until the learning of the turn before has been
+started, start storing and acting, wait for the device to have the actions (it learns first), send
+them. Starting to learn goes on meanwhile on a thread of its own, the last column.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections import defaultdict
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any
+
+import jax
+
+from munchausen.agent import override, resolve
+from munchausen.backup import Regulariser
+from munchausen.envs import find
+from munchausen.envs.atari import AtariEnvironments, protocol_of
+from munchausen.experiment.bench import environment_rate, training_rate
+from munchausen.loops.host import HostLoop
+from munchausen.loops.lane import LaneSpec
+
+PARTS = ("emulators", "launch", "start", "device", "count", "learner thread")
+
+
+class Clock:
+    """Seconds spent in each part."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.spent: dict[str, float] = defaultdict(float)
+        self.turns = 0
+
+    @contextmanager
+    def part(self, name: str):
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[name] += time.perf_counter() - begun
+
+    def timed(self, name: str, function: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            with self.part(name):
+                return function(*arguments)
+
+        return call
+
+
+class TimedLoop(HostLoop):
+    """The loop itself, its parts under the clock."""
+
+    def __init__(self, clock: Clock, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self.clock = clock
+        self._submit = self._launcher.submit
+        self._launcher.submit = self._submit_timed  # type: ignore[method-assign]
+        self._store_and_act = clock.timed("start", self._store_and_act)
+        self._send = clock.timed("device", self._send)
+        self._count = clock.timed("count", self._count)
+        self._learn = clock.timed("learner thread", self._learn)
+        for envs in self.envs:
+            envs.receive = clock.timed("emulators", envs.receive)
+
+    def advance(self, state: Any, t: int, steps: int) -> Any:
+        result = super().advance(state, t, steps)
+        if t == 0:
+            self.clock.clear()  # the warm-up does not learn
+        return result
+
+    def _submit_timed(self, *arguments: Any) -> Any:
+        self.clock.turns += 1
+        future = self._submit(*arguments)
+        future.result = self.clock.timed("launch", future.result)
+        return future
+
+
+@contextmanager
+def cores_apart(count: int):
+    """Threads started within stay off the first `count` cores; the caller comes back to them."""
+    everywhere = os.sched_getaffinity(0)
+    if count:
+        os.sched_setaffinity(0, sorted(everywhere)[count:])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, everywhere)
+
+
+def measure(args: argparse.Namespace, tried: dict[str, int]) -> dict[str, Any]:
+    listing = find(args.env)
+    changes = dict(item.split("=", 1) for item in args.set)
+    config = override(resolve(args.agent, listing.suite), changes)
+    lane = LaneSpec(args.agent, 0, Regulariser(config.alpha, config.tau, config.clip_min))
+    options = {name: tried[name] for name in ("threads", "nice") if name in tried}
+    game, protocol = listing.name.split("/")[1], protocol_of(listing.suite)
+    clock = Clock()
+    with cores_apart(tried.get("apart", 0)):
+        make = partial(AtariEnvironments, game, protocol=protocol, **options)
+        loop = TimedLoop(clock, config, make, [lane], batches=tried.get("batches", 2))
+    with closing(loop):
+        emulators = environment_rate(loop, args.seconds)
+        training_rate(loop, 0.5)  # compiles
+        whole = training_rate(loop, args.seconds)
+    frames = listing.frames_per_step
+    return {
+        "tried": tried,
+        "batches": len(loop.envs),
+        "emulators": round(emulators * frames),
+        "whole": round(whole * frames),
+        "ratio": round(whole / emulators, 3),
+        "ms a turn": {name: round(1e3 * clock.spent[name] / clock.turns, 2) for name in PARTS},
+    }
+
+
+def parse(argument: str) -> tuple[str, int]:
+    name, _, value = argument.partition("=")
+    if name not in ("batches", "threads", "nice", "apart") or not value.isdigit():
+        raise argparse.ArgumentTypeError(f"{argument}: not batches, threads, nice or apart=NUMBER")
+    return name, int(value)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--env", default="atari/Breakout")
+    parser.add_argument("--agent", default="m-dqn")
+    parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE")
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--try", dest="tries", nargs="+", action="append", type=parse, default=[])
+    args = parser.parse_args()
+    device = jax.devices()[0]
+    print(f"# {device.device_kind}, {os.cpu_count()} cores, jax {jax.__version__}", flush=True)
+    for tried in ({}, *map(dict, args.tries)):
+        print(json.dumps(measure(args, tried)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
