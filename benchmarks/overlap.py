@@ -5,7 +5,7 @@
 
 Each `--try` is one line of the table, beside the preset:
 
-    batches=K   environments in K batches that take turns
+    batches=K   environments in K batches that take turns (1 if updates cannot be split so)
     threads=K   emulator threads of each batch
     nice=K      how far emulators give way to the threads that feed the device
     apart=K     so many cores are kept free of emulators
@@ -38,22 +38,27 @@ PARTS = ("emulators", "launch", "start", "device", "count", "learner thread")
 
 
 class Clock:
-    """Seconds spent in each part."""
+    """Seconds spent in each part, and how many of them on a core: the others slept."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         self.spent: dict[str, float] = defaultdict(float)
+        self.on_a_core: dict[str, float] = defaultdict(float)
         self.turns = 0
 
     @contextmanager
     def part(self, name: str):
-        begun = time.perf_counter()
+        begun, worked = time.perf_counter(), time.thread_time()
         try:
             yield
         finally:
             self.spent[name] += time.perf_counter() - begun
+            self.on_a_core[name] += time.thread_time() - worked
+
+    def a_turn(self, spent: dict[str, float]) -> dict[str, float]:
+        return {name: round(1e3 * spent[name] / self.turns, 2) for name in PARTS}
 
     def timed(self, name: str, function: Any) -> Any:
         def call(*arguments: Any) -> Any:
@@ -125,7 +130,8 @@ def measure(args: argparse.Namespace, tried: dict[str, int]) -> dict[str, Any]:
         "emulators": round(emulators * frames),
         "whole": round(whole * frames),
         "ratio": round(whole / emulators, 3),
-        "ms a turn": {name: round(1e3 * clock.spent[name] / clock.turns, 2) for name in PARTS},
+        "ms a turn": clock.a_turn(clock.spent),
+        "on a core": clock.a_turn(clock.on_a_core),
     }
 
 

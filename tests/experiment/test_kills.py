@@ -20,13 +20,16 @@ from munchausen.experiment.records import RECORDS
 # Short iterations, each with a checkpoint: much of the time goes into writing them, so a kill at
 # a random moment often lands there.
 ITERATION_STEPS = 80
-ITERATIONS = 160
-RUN = [
-    *("m-dqn", "--env", "minatar/breakout", "--steps", str(ITERATIONS * ITERATION_STEPS)),
-    *("--envs", "8", "--capacity", "20000", "--warmup-steps", "400"),
-    *("--iteration-steps", str(ITERATION_STEPS), "--checkpoint-seconds", "0"),
-    *("--network", "minatar-linear"),
-]
+FEW, MANY = 60, 160  # iterations, for a few kills and for many
+
+
+def command_of(iterations: int) -> list[str]:
+    return [
+        *("m-dqn", "--env", "minatar/breakout", "--steps", str(iterations * ITERATION_STEPS)),
+        *("--envs", "8", "--capacity", "20000", "--warmup-steps", "400"),
+        *("--iteration-steps", str(ITERATION_STEPS), "--checkpoint-seconds", "0"),
+        *("--network", "minatar-linear"),
+    ]
 
 
 def start(*arguments: str) -> subprocess.Popen:
@@ -67,24 +70,28 @@ def kill_somewhere(process: subprocess.Popen, run: Path, rng: random.Random) -> 
     assert process.returncode == -signal.SIGKILL
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    run = tmp_path_factory.mktemp("resume") / "uninterrupted"
-    finish(start(*RUN, "--out", str(run)))
+def train_uninterrupted(run: Path, iterations: int) -> Path:
+    finish(start(*command_of(iterations), "--out", str(run)))
     state, _, rows = facts(run)
-    assert [row["iteration"] for row in rows] == list(range(1, ITERATIONS + 1))
+    assert [row["iteration"] for row in rows] == list(range(1, iterations + 1))
     # The comparison would see a difference in any of these.
     for part in ("online", "target", "optimizer", "ring", "env", "key"):
         assert any(part in name for name in state), part
     return run
 
 
-def killed_run(run: Path, kills: int, seed: int) -> int:
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    return train_uninterrupted(tmp_path_factory.mktemp("resume") / "uninterrupted", FEW)
+
+
+def killed_run(run: Path, iterations: int, kills: int, seed: int) -> int:
     """Trains to the end through so many kills. Returns how many hit a checkpoint's writing."""
     rng = random.Random(seed)
     hits = 0
     for i in range(kills):
-        process = start(*RUN, *(["--resume"] if i else []), "--out", str(run))
+        resume = ["--resume"] if i else []
+        process = start(*command_of(iterations), *resume, "--out", str(run))
         kill_somewhere(process, run, rng)
         hits += any((run / checkpoint.CHECKPOINTS).glob(".writing-*"))
     finish(start("--resume", "--out", str(run)))
@@ -92,16 +99,16 @@ def killed_run(run: Path, kills: int, seed: int) -> int:
 
 
 def test_killed_twice(tmp_path, uninterrupted):
-    hits = killed_run(tmp_path / "run", kills=2, seed=6)
+    hits = killed_run(tmp_path / "run", FEW, kills=2, seed=6)
     print(f"{hits} of 2 kills hit the writing of a checkpoint")
     assert_identical(tmp_path / "run", uninterrupted)
 
 
 @pytest.mark.slow
-def test_killed_20_times(tmp_path, uninterrupted):
-    hits = killed_run(tmp_path / "run", kills=20, seed=20)
+def test_killed_20_times(tmp_path):
+    hits = killed_run(tmp_path / "run", MANY, kills=20, seed=20)
     print(f"{hits} of 20 kills hit the writing of a checkpoint")
-    assert_identical(tmp_path / "run", uninterrupted)
+    assert_identical(tmp_path / "run", train_uninterrupted(tmp_path / "uninterrupted", MANY))
 
 
 def half_saved(save_file, rng, arrays, path):
@@ -155,9 +162,10 @@ def test_crashes_in_the_middle_of_writing(tmp_path, uninterrupted, monkeypatch):
     run = tmp_path / "run"
     for i, (name, before) in enumerate(crashes):
         with monkeypatch.context() as patched:
-            crash_at(patched, name, rng.randint(3, 20), before=before, rng=rng)
+            crash_at(patched, name, rng.randint(3, 8), before=before, rng=rng)
+            resume = ["--resume"] if i else []
             with pytest.raises(Crash, match=name):
-                cli.main(["train", *RUN, *(["--resume"] if i else []), "--out", str(run)])
+                cli.main(["train", *command_of(FEW), *resume, "--out", str(run)])
         with open(run / RECORDS, "ab") as records:
             records.write(b'{"env": "minatar/br')  # a row that was cut
     assert cli.main(["train", "--resume", "--out", str(run)]) == 0
