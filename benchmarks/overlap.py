@@ -3,7 +3,7 @@
     python benchmarks/overlap.py --env atari/Breakout --seconds 4
     python benchmarks/overlap.py --try threads=10 nice=10 --try batches=5 threads=5 --try apart=2
 
-Each `--try` is one line of the table, beside the preset:
+Each `--try` is one line of JSON, after that of the preset:
 
     batches=K   environments in K batches that take turns (1 if updates cannot be split so)
     threads=K   emulator threads of each batch
@@ -12,7 +12,7 @@ Each `--try` is one line of the table, beside the preset:
 
 A turn of a batch is: wait for its emulators, wait until the learning of the turn before has been
 started, start storing and acting, wait for the device to have the actions (it learns first), send
-them. Starting to learn goes on meanwhile on a thread of its own, the last column.
+them. Starting to learn goes on meanwhile on a thread of its own ("learner thread").
 """
 
 import argparse

@@ -1,12 +1,16 @@
-"""The n-step target end to end, from the ring to the learner."""
+"""The n-step target end to end, from the ring to the learner, and DQN's optimiser."""
+
+import json
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 import oracle
 from munchausen.agent import override, resolve
-from munchausen.agent.learner import make_learner
+from munchausen.agent.learner import make_learner, make_optimizer
 from munchausen.backup import Regulariser
 from munchausen.replay import Outcome, append, gather, make_ring
 
@@ -43,3 +47,16 @@ def test_agents_without_the_term_do_not_evaluate_the_first_state():
     config = override(resolve("soft-dqn", "classic"), {"network": "mlp-small"})
     assert not make_learner(config, (3,), 2, 1.0).munchausen
     assert make_learner(config, (3,), 2, 1.0, munchausen=True).munchausen
+
+
+def test_rmsprop_is_tensorflow_1s():
+    """Centred, ε under the root, the second moment from 1 (`make_rmsprop_values.py`)."""
+    values = json.loads((Path(__file__).parent / "rmsprop_values.json").read_text())
+    optimizer = make_optimizer(resolve("dqn", "atari"))
+    weights = jnp.zeros(len(values["gradients"][0]))
+    state, update = optimizer.init(weights), jax.jit(optimizer.update)
+    for step, gradient in enumerate(values["gradients"], 1):
+        updates, state = update(jnp.asarray(gradient), state)
+        weights = optax.apply_updates(weights, updates)
+        if str(step) in values["weights"]:
+            np.testing.assert_allclose(weights, values["weights"][str(step)], rtol=1e-5, atol=1e-9)
