@@ -76,7 +76,7 @@ class TimedLoop(HostLoop):
         self.clock = clock
         self._submit = self._launcher.submit
         self._launcher.submit = self._submit_timed  # type: ignore[method-assign]
-        self._store_and_act = clock.timed("start", self._store_and_act)
+        self._store = clock.timed("start", self._store)
         self._send = clock.timed("device", self._send)
         self._count = clock.timed("count", self._count)
         self._learn = clock.timed("learner thread", self._learn)

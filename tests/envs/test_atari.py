@@ -183,5 +183,5 @@ def test_emulators_make_way_for_the_threads_that_feed_the_device():
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     emulators = [nice for task, nice in after.items() if task not in before]
     assert emulators
-    assert set(emulators) == {min(usual + 5, 19)}
+    assert set(emulators) == {min(usual + 10, 19)}
     assert all(after[task] == nice for task, nice in before.items() if task in after)

@@ -60,13 +60,13 @@ def make_loop(log, batches=1, **changes):
     config = override(resolve("m-dqn", "classic"), small | changes)
     lane = LaneSpec("m-dqn", 0, Regulariser(config.alpha, config.tau, config.clip_min))
     loop = HostLoop(config, partial(Recorded, log), [lane], batches=batches)
-    original = loop._program
+    original = loop.programs._call
 
-    def spy(what, *static):
-        log.append((what, *static))
-        return original(what, *static)
+    def spy(key, *arguments):
+        log.append(key)
+        return original(key, *arguments)
 
-    loop._program = spy
+    loop.programs._call = spy
     return loop
 
 

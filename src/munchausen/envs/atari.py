@@ -41,7 +41,7 @@ PROTOCOLS = {"modern": "atari", "original": "atari-original"}  # and the suite o
 FRAME_SKIP = 4
 CAP_FRAMES = 108_000  # 27,000 agent steps
 
-_NICE = 5
+_NICE = 10
 
 
 def rom_name(game: str) -> str:
@@ -99,9 +99,9 @@ class AtariEnvironments:
         threads: int | None = None,
         nice: int = _NICE,
     ):
-        # Two such batches take turns: while one waits for its actions the other has more than
-        # half of the cores. Measured on 16 cores, see benchmarks/.
-        threads = threads or max(1, (os.cpu_count() or 1) * 3 // 4)
+        # Two such batches take turns: while one waits for its actions the other has all cores.
+        # Measured on 16 cores, see benchmarks/.
+        threads = min(threads or os.cpu_count() or 1, count)
         with ThreadPoolExecutor(1, initializer=_give_way, initargs=(nice,)) as pool:
             self._envs = pool.submit(
                 make_vector, game, count, protocol=protocol, num_threads=threads

@@ -114,8 +114,12 @@ def learner_rate(loop: Any, seconds: float) -> float:
         updates = max(1, loop.batch // loop.config.update_period_steps)
         if jax.default_backend() == "cpu":
             updates = 1
-        learn = loop.learning(updates)
-        lanes = [fill(loop.init().lane)]
+        programs = loop.programs
+        lanes: list[Any] = [programs.take_apart(fill(loop.init().lane))]
+
+        def learn(parts: Any, t: Any) -> Any:
+            return programs.learn(parts, updates, t)
+
     else:
         updates = loop.config.updates_per_group
         function = over_lanes(partial(steps.learn, updates=updates), loop.width)

@@ -14,16 +14,15 @@ from munchausen.agent.config import AgentConfig
 from munchausen.agent.learner import UpdateMetrics
 from munchausen.envs.spec import EnvironmentSpec, HostEnvironments, HostSteps
 from munchausen.loops.chunk import Chunk, Episodes, empty_metrics
-from munchausen.loops.compiling import compiled
 from munchausen.loops.lane import (
     Lane,
     LaneSpec,
     add_axis,
     drop_axis,
     make_steps,
-    over_lanes,
     stack_regularisers,
 )
+from munchausen.loops.programs import HostPrograms, Parts
 from munchausen.networks import Network
 from munchausen.replay import Outcome, Ring
 
@@ -66,9 +65,9 @@ class HostLoop:
         self.spec: EnvironmentSpec = self.envs[0].spec
         munchausen = any(spec.regulariser.alpha != 0 for spec in lanes)
         self.steps = make_steps(config, self.spec, munchausen=munchausen)
+        self.programs = HostPrograms(self.steps, len(lanes), self.batch)
         # The actions on their way: sent, their outcome not yet received.
         self._sent: list[Any] = [None] * len(self.envs)
-        self._programs: dict[tuple[Any, ...], Any] = {}
         # Starting the many kernels of learning takes as long as they run: not on the thread
         # that keeps the environments busy.
         self._launcher = ThreadPoolExecutor(1, "learner")
@@ -108,10 +107,6 @@ class HostLoop:
         state = HostState(lane, zeros, zeros.astype(np.int32))
         return self._with_learner(state, drop_axis)
 
-    def learning(self, updates: int) -> Callable[[Lane, Any], Any]:
-        """The program of so many gradient steps: a lane (used up) and the step it is at."""
-        return self._program("learn", updates)
-
     def close(self) -> None:
         self._launcher.shutdown()
         for envs in self.envs:
@@ -120,105 +115,67 @@ class HostLoop:
     def advance(
         self, state: HostState, t: int, steps: int
     ) -> tuple[HostState, Callable[[], Chunk]]:
-        lane = state.lane
+        parts = self.programs.take_apart(state.lane)
         episode_return, episode_length = state.episode_return.copy(), state.episode_length.copy()
         ended: list[tuple[np.ndarray, ...]] = []
         learned: list[jax.Array] = []
         if self._sent[0] is None:
             for index in range(len(self.envs)):
-                lane, actions = self._act(lane, t + index * self.batch, index)
-                self._send(index, actions)
-        learning: Future[Lane] | None = None
+                self._send(index, self._act(parts, t + index * self.batch, index))
+        learning: Future[Parts] | None = None
         for _ in range(steps // self.config.envs):
             for index, envs in enumerate(self.envs):
                 step = envs.receive()
                 t += self.batch
-                lane = learning.result() if learning else lane
+                parts = learning.result() if learning else parts
                 # When this batch acts again, the others' steps on their way come before.
                 act_at = t + (len(self.envs) - 1) * self.batch
                 if self.config.envs == 1:
-                    lane = self._store(lane, index, step)
-                    lane = self._learn(lane, t, learned)
-                    lane, actions = self._act(lane, act_at, index)
+                    parts, _ = self._store(parts, index, step)
+                    parts = self._learn(parts, t, learned)
+                    actions = self._act(parts, act_at, index)
                 else:
-                    lane, actions = self._store_and_act(lane, index, step, act_at)
-                    learning = self._launcher.submit(self._learn, lane, t, learned)
+                    parts, actions = self._store(parts, index, step, act_at)
+                    learning = self._launcher.submit(self._learn, parts, t, learned)
                 self._send(index, actions)
                 self._count(index, step, episode_return, episode_length, ended)
-        lane = learning.result() if learning else lane
+        parts = learning.result() if learning else parts
+        lane = self.programs.put_together(parts)
         report = partial(_collect, ended, learned, len(self.lanes))
         return HostState(lane, episode_return, episode_length), report
 
-    def _learn(self, lane: Lane, t: int, learned: list[jax.Array]) -> Lane:
+    def _learn(self, parts: Parts, t: int, learned: list[jax.Array]) -> Parts:
         """What is due now that `t` steps are stored: gradient steps, a copy to the target."""
 
         def passed(period: int) -> int:
             return t // period - (t - self.batch) // period
 
         if t <= self.config.warmup_steps:
-            return lane
+            return parts
         # One at a time on a CPU, where a convolution within a loop is slow; elsewhere together.
         updates = passed(self.config.update_period_steps)
         at_once = min(updates, 1) if jax.default_backend() == "cpu" else updates
         for i in range(updates // max(1, at_once)):
-            lane, metrics = self.learning(at_once)(lane, np.int32(t - self.batch + i))
+            parts, metrics = self.programs.learn(parts, at_once, np.int32(t - self.batch + i))
             metrics.copy_to_host_async()
             learned.append(metrics)
         if passed(self.config.target_period_steps):
-            lane = self._program("copy")(lane, np.bool_(True))
-        return lane
+            parts = self.programs.copy_target(parts)
+        return parts
 
-    def _act(self, lane: Lane, t: int, index: int) -> tuple[Lane, Any]:
-        return lane, self._program("act", index)(lane, np.int32(t))
+    def _act(self, parts: Parts, t: int, index: int) -> Any:
+        return self.programs.act(parts, index, np.int32(t))
 
-    def _store(self, lane: Lane, index: int, step: HostSteps) -> Lane:
-        program = self._program("store", index, step.final_frame is not None)
-        return program(lane, self._sent[index], self._outcome(step), None)
-
-    def _store_and_act(self, lane: Lane, index: int, step: HostSteps, t: int) -> tuple[Lane, Any]:
-        program = self._program("store and act", index, step.final_frame is not None)
-        return program(lane, self._sent[index], self._outcome(step), np.int32(t))
+    def _store(
+        self, parts: Parts, index: int, step: HostSteps, act_at: int | None = None
+    ) -> tuple[Parts, Any]:
+        at = None if act_at is None else np.int32(act_at)
+        return self.programs.store(parts, index, self._sent[index], self._outcome(step), at)
 
     def _send(self, index: int, actions: Any) -> None:
         self._sent[index] = actions
         # Waits for the device, but only up to this action: learning is behind it.
         self.envs[index].send(np.asarray(actions).reshape(-1))
-
-    def _program(self, what: str, *static: Any) -> Any:
-        key = (what, *static)
-        if key not in self._programs:
-            self._programs[key] = self._make_program(what, *static)
-        return self._programs[key]
-
-    def _make_program(self, what: str, *static: Any) -> Any:
-        """`static` is what the program is compiled for: for "learn" the updates, for the
-        others the batch, and whether one of its episodes was cut."""
-        width, count, steps = len(self.lanes), self.batch, self.steps
-
-        def store(lane: Lane, actions: Any, outcome: Outcome, t: Any) -> Any:
-            index, truncates = static
-            if not truncates:  # nothing was cut: there is no other last frame
-                outcome = outcome._replace(final_frame=outcome.frame)
-            some = {"first": index * count}
-            lane = steps.store(lane, actions, outcome, **some, truncates=truncates)
-            if what == "store":
-                return lane
-            return lane, steps.act(lane, t, **some, count=count)
-
-        if what == "act":
-            act = partial(steps.act, first=static[0] * count, count=count)
-            return compiled(_over_lanes(act, width), self.config.precision)
-
-        def learn(lane: Lane, t: Any) -> Any:
-            lane, metrics = steps.learn(lane, t, updates=static[0])
-            return lane, jnp.stack(metrics)  # one array: one copy to the host, later
-
-        function: Any = store
-        if what == "learn":
-            function = learn
-        elif what == "copy":
-            function = steps.copy_target
-        return compiled(_over_lanes(function, width), self.config.precision, uses_up_first=True)
 
     def _count(
         self,
@@ -271,30 +228,6 @@ class HostLoop:
 
     def _by_lane(self, x: np.ndarray) -> np.ndarray:
         return x.reshape(len(self.lanes), self.batch, *x.shape[1:])
-
-
-def _over_lanes(function: Callable[..., Any], width: int) -> Callable[..., Any]:
-    """As `over_lanes`, for a function of a lane and more, where a single lane's learner has no
-    axis of lanes."""
-    if width > 1:
-        return over_lanes(function, width)
-
-    def without_axis(lane: Lane) -> Lane:
-        return drop_axis(lane._replace(learner=None))._replace(learner=lane.learner)
-
-    def with_axis(result: Any) -> Any:
-        if isinstance(result, Lane):
-            return add_axis(result._replace(learner=None))._replace(learner=result.learner)
-        return add_axis(result)
-
-    def mapped(lane: Lane, *arguments: Any) -> Any:
-        *own, shared = arguments
-        result = function(without_axis(lane), *drop_axis(own), shared)
-        # A lane, or a lane and more, or actions.
-        several = isinstance(result, tuple) and not isinstance(result, Lane)
-        return tuple(with_axis(part) for part in result) if several else with_axis(result)
-
-    return mapped
 
 
 def _splits(config: AgentConfig, batches: int) -> bool:
