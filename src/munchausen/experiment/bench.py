@@ -69,7 +69,7 @@ def environment_rate(loop: Any, seconds: float) -> float:
             batch.send(random.integers(0, loop.spec.actions, count))
         return len(loop.envs) * count
 
-    rate = _rate(turn, seconds)
+    rate = _rate(turn, seconds, settle=seconds)
     for batch in loop.envs:
         batch.receive()
     return rate
@@ -180,14 +180,27 @@ def training_rate(loop: Any, seconds: float) -> float:
         held[2] = report
         return chunk * lanes
 
-    return _rate(turn, seconds, lambda: held[2]())
+    settle = seconds if isinstance(loop, HostLoop) else 0.0
+    return _rate(turn, seconds, lambda: held[2](), settle)
 
 
 def _rate(
-    turn: Callable[[], int], seconds: float, finish: Callable[[], Any] = lambda: None
+    turn: Callable[[], int],
+    seconds: float,
+    finish: Callable[[], Any] = lambda: None,
+    settle: float = 0.0,
 ) -> float:
-    """What turns count, per second. The first few compile; `finish` waits for the device."""
+    """What turns count, per second. The first few compile; `finish` waits for the device.
+
+    `settle` seconds are not counted. On the host all first episodes begin at once, and an
+    emulator takes as long as for ten steps to begin the next one, while its batch waits: before
+    the first of them end, emulators are faster than ever after.
+    """
     for _ in range(3):
+        turn()
+    finish()
+    begun = time.monotonic()
+    while time.monotonic() - begun < settle:
         turn()
     finish()
     begun, done = time.monotonic(), 0

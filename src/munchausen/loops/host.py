@@ -127,15 +127,19 @@ class HostLoop:
             for index, envs in enumerate(self.envs):
                 step = envs.receive()
                 t += self.batch
-                parts = learning.result() if learning else parts
+                outcome = self._outcome(step)
+                if learning:
+                    # The frames are on their way meanwhile.
+                    outcome = outcome._replace(frame=jax.device_put(outcome.frame))
+                    parts = learning.result()
                 # When this batch acts again, the others' steps on their way come before.
                 act_at = t + (len(self.envs) - 1) * self.batch
                 if self.config.envs == 1:
-                    parts, _ = self._store(parts, index, step)
+                    parts, _ = self._store(parts, index, outcome)
                     parts = self._learn(parts, t, learned)
                     actions = self._act(parts, act_at, index)
                 else:
-                    parts, actions = self._store(parts, index, step, act_at)
+                    parts, actions = self._store(parts, index, outcome, act_at)
                     learning = self._launcher.submit(self._learn, parts, t, learned)
                 self._send(index, actions)
                 self._count(index, step, episode_return, episode_length, ended)
@@ -167,10 +171,10 @@ class HostLoop:
         return self.programs.act(parts, index, np.int32(t))
 
     def _store(
-        self, parts: Parts, index: int, step: HostSteps, act_at: int | None = None
+        self, parts: Parts, index: int, outcome: Outcome, act_at: int | None = None
     ) -> tuple[Parts, Any]:
         at = None if act_at is None else np.int32(act_at)
-        return self.programs.store(parts, index, self._sent[index], self._outcome(step), at)
+        return self.programs.store(parts, index, self._sent[index], outcome, at)
 
     def _send(self, index: int, actions: Any) -> None:
         self._sent[index] = actions
