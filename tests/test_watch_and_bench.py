@@ -156,7 +156,7 @@ class TestBench:
         ),
     )
     def test_measures_the_parts_and_the_whole(self, capsys, words):
-        code, out, _ = munchausen(capsys, "bench", *words, "--seconds", "0.2", "--json")
+        code, out, _ = munchausen(capsys, "bench", *words, "--seconds", "1", "--json")
         assert code == 0
         result = json.loads(out)
         for part in ("environments", "learner", "training", "ratio_to_limit"):
