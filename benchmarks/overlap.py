@@ -5,14 +5,16 @@
 
 Each `--try` is one line of JSON, after that of the preset:
 
+    envs=K      environments in all
     batches=K   environments in K batches that take turns (1 if updates cannot be split so)
     threads=K   emulator threads of each batch
-    nice=K      how far emulators give way to the threads that feed the device
+    nice=K      how far emulators give way to the threads that feed the device; 20: SCHED_IDLE
     apart=K     so many cores are kept free of emulators
 
-A turn of a batch is: wait for its emulators, wait until the learning of the turn before has been
-started, start storing and acting, wait for the device to have the actions (it learns first), send
-them. Starting to learn goes on meanwhile on a thread of its own ("learner thread").
+A turn of a batch is: wait for its emulators, send their frames to the device ("upload"), wait until
+the learning of the turn before has been started ("launch"), start storing and acting, wait for the
+device to have the actions (it learns first), send them. Starting to learn goes on meanwhile on a
+thread of its own ("learner thread").
 """
 
 import argparse
@@ -34,11 +36,19 @@ from munchausen.experiment.bench import environment_rate, training_rate
 from munchausen.loops.host import HostLoop
 from munchausen.loops.lane import LaneSpec
 
-PARTS = ("emulators", "launch", "start", "device", "count", "learner thread")
+TRIED = ("envs", "batches", "threads", "nice", "apart")
+PARTS = ("emulators", "upload", "launch", "start", "device", "count", "learner thread")
+
+
+def waited() -> float:
+    """Seconds that this thread was ready to run and had no core (Linux)."""
+    with open("/proc/thread-self/schedstat") as file:
+        return int(file.read().split()[1]) / 1e9
 
 
 class Clock:
-    """Seconds spent in each part, and how many of them on a core: the others slept."""
+    """Seconds spent in each part, how many of them on a core, and how many ready for one without
+    getting it; the others it slept."""
 
     def __init__(self) -> None:
         self.clear()
@@ -46,16 +56,18 @@ class Clock:
     def clear(self) -> None:
         self.spent: dict[str, float] = defaultdict(float)
         self.on_a_core: dict[str, float] = defaultdict(float)
+        self.for_a_core: dict[str, float] = defaultdict(float)
         self.turns = 0
 
     @contextmanager
     def part(self, name: str):
-        begun, worked = time.perf_counter(), time.thread_time()
+        begun, worked, without = time.perf_counter(), time.thread_time(), waited()
         try:
             yield
         finally:
             self.spent[name] += time.perf_counter() - begun
             self.on_a_core[name] += time.thread_time() - worked
+            self.for_a_core[name] += waited() - without
 
     def a_turn(self, spent: dict[str, float]) -> dict[str, float]:
         return {name: round(1e3 * spent[name] / self.turns, 2) for name in PARTS}
@@ -76,6 +88,7 @@ class TimedLoop(HostLoop):
         self.clock = clock
         self._submit = self._launcher.submit
         self._launcher.submit = self._submit_timed  # type: ignore[method-assign]
+        self._upload = clock.timed("upload", self._upload)
         self._store = clock.timed("start", self._store)
         self._send = clock.timed("device", self._send)
         self._count = clock.timed("count", self._count)
@@ -111,6 +124,8 @@ def cores_apart(count: int):
 def measure(args: argparse.Namespace, tried: dict[str, int]) -> dict[str, Any]:
     listing = find(args.env)
     changes = dict(item.split("=", 1) for item in args.set)
+    if "envs" in tried:
+        changes["envs"] = str(tried["envs"])
     config = override(resolve(args.agent, listing.suite), changes)
     lane = LaneSpec(args.agent, 0, Regulariser(config.alpha, config.tau, config.clip_min))
     options = {name: tried[name] for name in ("threads", "nice") if name in tried}
@@ -132,13 +147,14 @@ def measure(args: argparse.Namespace, tried: dict[str, int]) -> dict[str, Any]:
         "ratio": round(whole / emulators, 3),
         "ms a turn": clock.a_turn(clock.spent),
         "on a core": clock.a_turn(clock.on_a_core),
+        "for a core": clock.a_turn(clock.for_a_core),
     }
 
 
 def parse(argument: str) -> tuple[str, int]:
     name, _, value = argument.partition("=")
-    if name not in ("batches", "threads", "nice", "apart") or not value.isdigit():
-        raise argparse.ArgumentTypeError(f"{argument}: not batches, threads, nice or apart=NUMBER")
+    if name not in TRIED or not value.isdigit():
+        raise argparse.ArgumentTypeError(f"{argument}: not {' or '.join(TRIED)}=NUMBER")
     return name, int(value)
 
 

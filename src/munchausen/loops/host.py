@@ -129,8 +129,7 @@ class HostLoop:
                 t += self.batch
                 outcome = self._outcome(step)
                 if learning:
-                    # The frames are on their way meanwhile.
-                    outcome = outcome._replace(frame=jax.device_put(outcome.frame))
+                    outcome = self._upload(outcome)
                     parts = learning.result()
                 # When this batch acts again, the others' steps on their way come before.
                 act_at = t + (len(self.envs) - 1) * self.batch
@@ -229,6 +228,10 @@ class HostLoop:
             part(step.frame),  # the one upload of this frame
             part(step.final_frame),
         )
+
+    def _upload(self, outcome: Outcome) -> Outcome:
+        """Sends the frames ahead, while the learning before them is still being started."""
+        return outcome._replace(frame=jax.device_put(outcome.frame))
 
     def _by_lane(self, x: np.ndarray) -> np.ndarray:
         return x.reshape(len(self.lanes), self.batch, *x.shape[1:])
