@@ -25,7 +25,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from munchausen.agent import resolve
 from munchausen.backup import Regulariser
 from munchausen.envs import EnvironmentSpec
-from munchausen.loops.compiling import GPU_OPTIONS
+from munchausen.loops.compiling import OPTIONS
 from munchausen.loops.lane import LaneSpec, make_steps, over_lanes, stack_regularisers
 
 H200 = """
@@ -78,7 +78,7 @@ def compile_learner(agent: str, suite: str, lanes: int) -> str:
         donate_argnums=0,
         in_shardings=everywhere,
         out_shardings=everywhere,
-        compiler_options={**GPU_OPTIONS, "xla_gpu_enable_triton_gemm": False},
+        compiler_options={**OPTIONS["gpu"], "xla_gpu_enable_triton_gemm": False},
     )
     return program.lower(lane, jax.ShapeDtypeStruct((), jnp.int32)).compile().as_text()
 

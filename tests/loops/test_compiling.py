@@ -22,19 +22,27 @@ def asked_anew():
     compiling.known_options.cache_clear()
 
 
-def test_the_options_for_a_gpu_are_known_to_this_jax(monkeypatch):
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_the_options_are_known_to_this_jax(monkeypatch, device):
     """XLA reads the name and the value wherever it compiles, and refuses one that it lacks."""
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert compiling.known_options() == compiling.GPU_OPTIONS
+    monkeypatch.setattr(jax, "default_backend", lambda: device)
+    assert compiling.known_options(device) == compiling.OPTIONS[device] != {}
     assert compiled(lambda x: x + 1, "tf32")(jnp.float32(1)) == 2
 
 
-def test_an_option_that_a_later_jax_drops_is_left_out(monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setitem(compiling.GPU_OPTIONS, "xla_gpu_gone", True)
-    with pytest.warns(UserWarning, match="no option xla_gpu_gone"):
+def test_a_device_without_options_compiles(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
+    assert compiled(lambda x: x + 1, "tf32")(jnp.float32(1)) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("xla_gone", True), ("xla_cpu_experimental_ynn_fusion_type", "GONE")]
+)
+def test_an_option_that_a_later_jax_drops_is_left_out(monkeypatch, name, value):
+    monkeypatch.setitem(compiling.OPTIONS["cpu"], name, value)
+    with pytest.warns(UserWarning, match=f"no option {name}={value}"):
         assert compiled(lambda x: x + 1, "tf32")(jnp.float32(1)) == 2
-    assert "xla_gpu_gone" not in compiling.known_options()
+    assert name not in compiling.known_options("cpu")
 
 
 def test_the_first_argument_is_used_up_only_where_asked():

@@ -9,13 +9,24 @@ import jax
 
 from munchausen.agent.config import Precision
 
-GPU_OPTIONS: dict[str, Any] = {
-    # A GPU gets a program's kernels as one graph. XLA's default puts them in a line; so those that
-    # need nothing of each other run side by side.
-    "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
-    # Images stay as they are: XLA's default turns them to have their channels first, and back.
-    "xla_gpu_force_conv_nhwc": True,
+OPTIONS: dict[str, dict[str, Any]] = {
+    "gpu": {
+        # A GPU gets a program's kernels as one graph. XLA's default puts them in a line; so those
+        # that need nothing of each other run side by side.
+        "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
+        # Images stay as they are: XLA's default turns them to have their channels first, and back.
+        "xla_gpu_force_conv_nhwc": True,
+    },
+    "cpu": {
+        # The default but for convolutions, which then are Eigen's: Atari's take 1.6 to 2.1 ms in
+        # place of 2.6 to 2.9 on two cores.
+        "xla_cpu_experimental_ynn_fusion_type": (
+            "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
+        ),
+    },
 }
+
+_UNKNOWN = ("No such compile option", "not a valid enum value")
 
 
 def compiled(
@@ -32,24 +43,24 @@ def compiled(
     return jax.jit(
         traced if precision == "float32" else function,  # JAX's default on a GPU is tf32
         donate_argnums=0 if uses_up_first else (),
-        compiler_options=known_options() if jax.default_backend() == "gpu" else None,
+        compiler_options=known_options(jax.default_backend()),
     )
 
 
 @functools.cache
-def known_options() -> dict[str, Any]:
+def known_options(backend: str) -> dict[str, Any]:
     """Those that this version of XLA has: it refuses a program with one that it lacks."""
     known = {}
-    for name, value in GPU_OPTIONS.items():
+    for name, value in OPTIONS.get(backend, {}).items():
         try:
             jax.jit(lambda x: x + 1, compiler_options={name: value})(0)
             known[name] = value
         except jax.errors.JaxRuntimeError as error:
-            if "No such compile option" not in str(error):
+            if not any(words in str(error) for words in _UNKNOWN):
                 raise
             warnings.warn(
-                f"jax {jax.__version__} has no option {name}: programs will be slower than "
-                "they were measured to be",
+                f"jax {jax.__version__} has no option {name}={value}: programs will be slower "
+                "than they were measured to be",
                 stacklevel=2,
             )
     return known

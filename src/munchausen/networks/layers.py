@@ -20,6 +20,7 @@ INITIALISERS: dict[str, Callable[..., Array]] = {
 
 
 _FEW = 20  # outputs of a dense layer: the values of at most 18 actions
+_LARGE, _FEW_ROWS = 1_000_000, 256  # weights of Atari's hidden layer; states of a batch
 
 
 class Dense(eqx.Module):
@@ -46,9 +47,11 @@ class Dense(eqx.Module):
         return product if self.bias is None else product + self.bias
 
     def product(self, x: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
-        few = x.ndim == 1 and len(self.weight) <= _FEW
-        if few and jax.default_backend() != "cpu":
+        on_cpu = jax.default_backend() == "cpu"
+        if not on_cpu and x.ndim == 1 and len(self.weight) <= _FEW:
             return _multiply_few(x, self.weight)
+        if on_cpu and x.ndim == 2 and len(x) <= _FEW_ROWS and self.weight.size >= _LARGE:
+            return _multiply_large(x, self.weight)
         return x @ self.weight.T
 
 
@@ -72,6 +75,26 @@ def _multiply_few_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[
 
 
 _multiply_few.defvjp(_multiply_few_forward, _multiply_few_backward)
+
+
+@jax.custom_vjp
+def _multiply_large(x: Float[Array, "B I"], weight: Float[Array, "O I"]) -> Float[Array, "B O"]:
+    """x W' for many weights and few rows, as a CPU has it soonest: W x', with x' in memory. As
+    x W' the library turns W, 16 MB of it on Atari, to have it by columns."""
+    keep = jax.lax.optimization_barrier  # or XLA makes x W' of it again
+    return keep(weight @ keep(x.T)).T
+
+
+def _multiply_large_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
+    return _multiply_large(x, weight), (x, weight)
+
+
+def _multiply_large_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
+    x, weight = kept
+    return gradient @ weight, gradient.T @ x
+
+
+_multiply_large.defvjp(_multiply_large_forward, _multiply_large_backward)
 
 
 def add_in_two(x: Float[Array, "n *B O"], bias: Float[Array, " O"]) -> Float[Array, "n *B O"]:

@@ -96,7 +96,10 @@ class Network(eqx.Module):
         return x.reshape(len(x), -1)
 
     def __call__(self, views: Float[Array, "B ..."]) -> Float[Array, "B O"]:
-        return jax.vmap(self._decode)(self.features(views))
+        features = self.features(views)
+        # A GPU's few outputs are sums of one state; a CPU has all states' in one product.
+        on_cpu = jax.default_backend() == "cpu"
+        return self._decode(features) if on_cpu else jax.vmap(self._decode)(features)
 
     def at_fractions(
         self, views: Float[Array, "B ..."], fractions: Float[Array, "B N"]
