@@ -32,7 +32,7 @@ from munchausen.agent import override, resolve
 from munchausen.backup import Regulariser
 from munchausen.envs import find
 from munchausen.envs.atari import AtariEnvironments, protocol_of
-from munchausen.experiment.bench import environment_rate, training_rate
+from munchausen.experiment.bench import Bench
 from munchausen.loops.host import HostLoop
 from munchausen.loops.lane import LaneSpec
 
@@ -51,16 +51,23 @@ class Clock:
     getting it; the others it slept."""
 
     def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
+        self.runs = False
         self.spent: dict[str, float] = defaultdict(float)
         self.on_a_core: dict[str, float] = defaultdict(float)
         self.for_a_core: dict[str, float] = defaultdict(float)
         self.turns = 0
 
     @contextmanager
+    def running(self):
+        self.runs = True
+        yield
+        self.runs = False
+
+    @contextmanager
     def part(self, name: str):
+        if not self.runs:
+            yield
+            return
         begun, worked, without = time.perf_counter(), time.thread_time(), waited()
         try:
             yield
@@ -96,14 +103,8 @@ class TimedLoop(HostLoop):
         for envs in self.envs:
             envs.receive = clock.timed("emulators", envs.receive)
 
-    def advance(self, state: Any, t: int, steps: int) -> Any:
-        result = super().advance(state, t, steps)
-        if t == 0:
-            self.clock.clear()  # the warm-up does not learn
-        return result
-
     def _submit_timed(self, *arguments: Any) -> Any:
-        self.clock.turns += 1
+        self.clock.turns += self.clock.runs
         future = self._submit(*arguments)
         future.result = self.clock.timed("launch", future.result)
         return future
@@ -135,10 +136,15 @@ def measure(args: argparse.Namespace, tried: dict[str, int]) -> dict[str, Any]:
         make = partial(AtariEnvironments, game, protocol=protocol, **options)
         loop = TimedLoop(clock, config, make, [lane], batches=tried.get("batches", 2))
     with closing(loop):
-        emulators = environment_rate(loop, args.seconds)
-        training_rate(loop, 0.5)  # compiles
-        whole = training_rate(loop, args.seconds)
+        bench = Bench(loop)
+        bench.warm_up("training")
+        bench.settle(args.seconds)
+        for _ in range(4):
+            bench.run("environments", args.seconds / 4)
+            with clock.running():
+                bench.run("training", args.seconds / 4)
     frames = listing.frames_per_step
+    emulators, whole = bench.rate("environments"), bench.rate("training")
     return {
         "tried": tried,
         "batches": len(loop.envs),

@@ -88,6 +88,19 @@ def test_resume_cuts_running_episodes():
     assert (resumed.episode_length == 0).all()
 
 
+def test_training_goes_on_from_where_it_was_only_played():
+    """The actions on their way are the last ones played: they are the first to be stored."""
+    loop = make_loop(seeds=(1, 2))
+    state = loop.init()
+    played = [np.array([[0, 1, 1, 0], [1, 0, 0, 0]], np.int32), np.ones((2, 4), np.int32)]
+    for actions in (*played, 1 - played[0]):
+        loop.play(actions)
+    state, _ = loop.advance(state, 0, 40)
+    loop.close()
+    np.testing.assert_array_equal(state.lane.ring.actions[:, 0], 1 - played[0])
+    np.testing.assert_array_equal(state.lane.ring.head, np.full((2, 4), 10))
+
+
 @pytest.mark.parametrize("env", ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "LunarLander-v3"))
 def test_presets_of_classic_control(env):
     settings = make_settings(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,11 @@ from munchausen.loops.device import DeviceLoop
 from munchausen.loops.host import HostLoop
 from munchausen.loops.lane import Lane, Steps, over_lanes
 
+Part = Literal["environments", "learner", "training"]
+PARTS: tuple[Part, ...] = ("environments", "learner", "training")
+
+_ROUNDS = 4
+_SHORT_SECONDS = 0.1
 _NOISY_ROWS = 16
 
 
@@ -38,44 +43,166 @@ class Rates(NamedTuple):
 
 
 def measure(settings: Settings, seconds: float, say: Callable[[str], None]) -> Rates:
-    """About `seconds` for each of the three, after compiling."""
-    period = settings.config.update_period_steps
-    say("environments alone …")
-    # One loop for all three: starting an emulator takes a tenth of a second.
+    """About `seconds` for each of the three, after compiling. They take turns: the speed of a
+    machine may change by a third within minutes, and a ratio is of parts that saw the same."""
     with closing(make_loop(settings)) as loop:
-        environments = environment_rate(loop, seconds)
-        say("learner alone …")
-        updates = learner_rate(loop, seconds)
-        say("whole training …")
-        training = training_rate(loop, seconds)
-    lanes = len(settings.lanes)
-    return Rates(environments, updates * period * lanes, training, 1e6 / updates)
+        bench = Bench(loop)
+        for part in PARTS:
+            say(f"compiling: {part} …")
+            bench.warm_up(part)
+        if isinstance(loop, HostLoop):
+            say("until first episodes have come apart …")
+            bench.settle(seconds)
+        say("all three in turns …")
+        for _ in range(_ROUNDS):
+            for part in PARTS:
+                bench.run(part, seconds / _ROUNDS)
+    per_update = settings.config.update_period_steps * len(settings.lanes)
+    learner = bench.rate("learner")
+    return Rates(
+        bench.rate("environments"), learner, bench.rate("training"), 1e6 * per_update / learner
+    )
 
 
-def environment_rate(loop: Any, seconds: float) -> float:
-    """Random actions; batches take turns as in training, but nobody waits for a device."""
-    if isinstance(loop, DeviceLoop):
-        return _jax_environment_rate(loop, seconds)
-    assert isinstance(loop, HostLoop)
-    random = np.random.default_rng(0)
-    count = len(loop.lanes) * loop.batch
-    for index, batch in enumerate(loop.envs):
-        batch.reset(list(range(index * count, (index + 1) * count)))
-        batch.send(random.integers(0, loop.spec.actions, count))
+class Bench:
+    """A loop whose parts can be run one at a time, all on the same lanes: a replay of Atari's is
+    7 GB, and starting an emulator takes a tenth of a second. The replay is full from the
+    beginning, of random frames (never of zeros, which would all be alike)."""
 
-    def turn() -> int:
-        for batch in loop.envs:
-            batch.receive()
-            batch.send(random.integers(0, loop.spec.actions, count))
-        return len(loop.envs) * count
+    def __init__(self, loop: Any):
+        self.loop = loop
+        self._on_host = isinstance(loop, HostLoop)
+        self.state = _with_full_replay(loop)
+        group = loop.config.group_steps
+        self.t = -(-loop.config.warmup_steps // group) * group
+        self._longest = max(1, 1_000 // group) * group
+        # On a CPU a thousand steps of Atari may take longer than all of the measurement; a program
+        # of the device loop is of one length.
+        self._chunk = group if self._on_host else self._longest
+        self._report: Callable[[], Any] | None = None  # of the chunk before
+        # A turn of each part, which returns the steps that it took; and what ends a few of them.
+        self._work: dict[Part, tuple[Callable[[], int], Callable[[], Any]]] = {
+            "environments": (self._environments(), lambda: None),
+            "learner": self._host_learner() if self._on_host else self._device_learner(),
+            "training": (self._training, self._wait),
+        }
+        self._steps = dict.fromkeys(PARTS, 0)
+        self._seconds = dict.fromkeys(PARTS, 0.0)
 
-    rate = _rate(turn, seconds, settle=seconds)
-    for batch in loop.envs:
-        batch.receive()
-    return rate
+    def rate(self, part: Part) -> float:
+        """Agent steps per second in all that was run."""
+        return self._steps[part] / self._seconds[part]
+
+    def rate_of(self, part: Part, seconds: float) -> float:
+        """Of one part that nothing else is set beside."""
+        self.warm_up(part)
+        self.run(part, seconds)
+        return self.rate(part)
+
+    def warm_up(self, part: Part) -> None:
+        """Compiles; the first few turns still allocate."""
+        turn, finish = self._work[part]
+        for _ in range(3):
+            turn()
+        finish()
+
+    def settle(self, seconds: float) -> None:
+        """On the host all first episodes begin at once, and an emulator takes as long as for ten
+        steps to begin the next one, while its batch waits: before the first of them end,
+        emulators are faster than ever after."""
+        begun = time.monotonic()
+        while time.monotonic() - begun < seconds:
+            self._work["environments"][0]()
+
+    def run(self, part: Part, seconds: float) -> None:
+        turn, finish = self._work[part]
+        begun, done = time.monotonic(), 0
+        while not done or time.monotonic() - begun < seconds:
+            done += turn()
+        finish()
+        self._steps[part] += done
+        self._seconds[part] += time.monotonic() - begun
+
+    def _wait(self) -> None:
+        jax.block_until_ready(self.state)
+
+    def _environments(self) -> Callable[[], int]:
+        """Random actions; batches take turns as in training, but nobody waits for a device."""
+        if isinstance(self.loop, DeviceLoop):
+            return _jax_environments(self.loop)
+        random, loop = np.random.default_rng(0), self.loop
+        shape = (len(loop.lanes), loop.config.envs)
+
+        def turn() -> int:
+            loop.play(random.integers(0, loop.spec.actions, shape, dtype=np.int32))
+            return shape[0] * shape[1]
+
+        return turn
+
+    def _host_learner(self) -> tuple[Callable[[], int], Callable[[], None]]:
+        """As many updates at once as in training, the lane taken apart once for many turns."""
+        loop, parts = self.loop, None
+        updates = max(1, loop.batch // loop.config.update_period_steps)
+        if jax.default_backend() == "cpu":
+            updates = 1
+
+        def learn(t: Any) -> Any:
+            nonlocal parts
+            parts = loop.programs.take_apart(self.state.lane) if parts is None else parts
+            parts, metrics = loop.programs.learn(parts, updates, t)
+            return metrics
+
+        def finish() -> None:
+            nonlocal parts
+            self.state = self.state._replace(lane=loop.programs.put_together(parts))
+            parts = None
+            self._wait()
+
+        return self._learning(learn, updates), finish
+
+    def _device_learner(self) -> tuple[Callable[[], int], Callable[[], None]]:
+        """The updates of a group. Shards of lanes are, on a CPU, one after the other."""
+        loop, updates = self.loop, self.loop.config.updates_per_group
+        function = over_lanes(partial(loop.steps.learn, updates=updates), loop.width)
+        program = compiled(function, loop.config.precision, uses_up_first=True)
+
+        def learn(t: Any) -> Any:
+            shards, metrics = [], None
+            for shard in self.state:
+                lane, metrics = program(shard.lane, t)
+                shards.append(shard._replace(lane=lane))
+            self.state = tuple(shards)
+            return metrics
+
+        return self._learning(learn, updates), self._wait
+
+    def _learning(self, learn: Callable[[Any], Any], updates: int) -> Callable[[], int]:
+        turns = 0
+
+        def turn() -> int:
+            nonlocal turns
+            metrics = learn(np.int32(turns))
+            if turns % 8 == 0:  # not too far ahead of the device
+                jax.block_until_ready(metrics)
+            turns += 1
+            return updates * self.loop.config.update_period_steps * len(self.loop.lanes)
+
+        return turn
+
+    def _training(self) -> int:
+        """The loop as in training, after its warm-up."""
+        begun, steps = time.monotonic(), self._chunk
+        self.state, report = self.loop.advance(self.state, self.t, steps)
+        self.t += steps
+        if self._report:
+            self._report()  # looks at the chunk before, as a training does
+        self._report = report
+        if time.monotonic() - begun < _SHORT_SECONDS:
+            self._chunk = min(2 * steps, self._longest)
+        return steps * len(self.loop.lanes)
 
 
-def _jax_environment_rate(loop: DeviceLoop, seconds: float) -> float:
+def _jax_environments(loop: DeviceLoop) -> Callable[[], int]:
     env, count = loop.env, len(loop.lanes) * loop.config.envs
     state, _ = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), count))
     length = 100
@@ -102,41 +229,16 @@ def _jax_environment_rate(loop: DeviceLoop, seconds: float) -> float:
         held[0], _ = jax.block_until_ready(many(held[0], jax.random.key(1)))
         return length * count
 
-    return _rate(turn, seconds)
+    return turn
 
 
-def learner_rate(loop: Any, seconds: float) -> float:
-    """Updates per second on a full replay of random frames (never of zeros, which would all
-    be alike), as many at once as in training."""
+def _with_full_replay(loop: Any) -> Any:
     steps: Steps = loop.steps
     fill = jax.jit(partial(_fill, actions=steps.spec.actions), donate_argnums=0)
+    state = loop.init()
     if isinstance(loop, HostLoop):
-        updates = max(1, loop.batch // loop.config.update_period_steps)
-        if jax.default_backend() == "cpu":
-            updates = 1
-        programs = loop.programs
-        lanes: list[Any] = [programs.take_apart(fill(loop.init().lane))]
-
-        def learn(parts: Any, t: Any) -> Any:
-            return programs.learn(parts, updates, t)
-
-    else:
-        updates = loop.config.updates_per_group
-        function = over_lanes(partial(steps.learn, updates=updates), loop.width)
-        learn = compiled(function, loop.config.precision, uses_up_first=True)
-        lanes = [fill(shard.lane) for shard in loop.init()]  # on a CPU one after the other
-    turns = 0
-
-    def turn() -> int:
-        nonlocal turns
-        for i, lane in enumerate(lanes):
-            lanes[i], metrics = learn(lane, np.int32(turns))
-            if turns % 8 == 0:
-                jax.block_until_ready(metrics)
-        turns += 1
-        return updates
-
-    return _rate(turn, seconds, lambda: jax.block_until_ready(lanes))
+        return state._replace(lane=fill(state.lane))
+    return tuple(shard._replace(lane=fill(shard.lane)) for shard in state)
 
 
 def _fill(lane: Lane, *, actions: int) -> Lane:
@@ -159,52 +261,3 @@ def _fill(lane: Lane, *, actions: int) -> Lane:
     if priorities is not None:
         priorities = priorities._replace(values=jnp.ones_like(priorities.values))
     return lane._replace(ring=ring, priorities=priorities)
-
-
-def training_rate(loop: Any, seconds: float) -> float:
-    """The loop as in training, after its warm-up."""
-    config, lanes = loop.config, len(loop.lanes)
-    state: Any = loop.init()
-    group = config.group_steps
-    warm = -(-config.warmup_steps // group) * group
-    state, report = loop.advance(state, 0, warm)
-    report()
-    chunk = max(1, 1_000 // group) * group
-    held: list[Any] = [state, warm, report]
-    del state
-
-    def turn() -> int:
-        held[0], report = loop.advance(held[0], held[1], chunk)
-        held[1] += chunk
-        held[2]()  # looks at the chunk before, as a training does
-        held[2] = report
-        return chunk * lanes
-
-    settle = seconds if isinstance(loop, HostLoop) else 0.0
-    return _rate(turn, seconds, lambda: held[2](), settle)
-
-
-def _rate(
-    turn: Callable[[], int],
-    seconds: float,
-    finish: Callable[[], Any] = lambda: None,
-    settle: float = 0.0,
-) -> float:
-    """What turns count, per second. The first few compile; `finish` waits for the device.
-
-    `settle` seconds are not counted. On the host all first episodes begin at once, and an
-    emulator takes as long as for ten steps to begin the next one, while its batch waits: before
-    the first of them end, emulators are faster than ever after.
-    """
-    for _ in range(3):
-        turn()
-    finish()
-    begun = time.monotonic()
-    while time.monotonic() - begun < settle:
-        turn()
-    finish()
-    begun, done = time.monotonic(), 0
-    while time.monotonic() - begun < seconds:
-        done += turn()
-    finish()
-    return done / (time.monotonic() - begun)

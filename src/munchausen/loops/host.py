@@ -147,6 +147,15 @@ class HostLoop:
         report = partial(_collect, ended, learned, len(self.lanes))
         return HostState(lane, episode_return, episode_length), report
 
+    def play(self, actions: np.ndarray) -> None:
+        """A step of all environments with these actions [lanes, envs], batch by batch as in
+        `advance`, which may go on from there; but what they did before is not stored, and nothing
+        is learned. For measuring."""
+        for index, envs in enumerate(self.envs):
+            if self._sent[index] is not None:
+                envs.receive()
+            self._send(index, actions[:, index * self.batch : (index + 1) * self.batch])
+
     def _learn(self, parts: Parts, t: int, learned: list[jax.Array]) -> Parts:
         """What is due now that `t` steps are stored: gradient steps, a copy to the target."""
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import NamedTuple
 
-from munchausen.experiment.bench import environment_rate, learner_rate, training_rate
+from munchausen.experiment.bench import Bench
 from munchausen.experiment.settings import Settings
 from munchausen.experiment.sweep.plan import PROCESS_SECONDS
 from munchausen.experiment.training import make_loop
@@ -65,7 +65,7 @@ def measured(seconds: float, say: Callable[[str], None]) -> Callable[[Settings],
         say(f"measuring {settings.lanes[0].agent} on {settings.env} …")
         if settings.listing.loop == "device" or settings.listing.suite == "classic":
             with closing(make_loop(settings)) as loop:
-                return training_rate(loop, seconds)
+                return Bench(loop).rate_of("training", seconds)
         # The slower of the two is the limit of a training that overlaps them.
         warmup = 8 * settings.config.envs
         small = replace(
@@ -75,8 +75,7 @@ def measured(seconds: float, say: Callable[[str], None]) -> Callable[[Settings],
             ),
         )
         with closing(make_loop(small)) as loop:
-            updates = learner_rate(loop, seconds)
-            learner = updates * settings.config.update_period_steps * len(settings.lanes)
-            return min(environment_rate(loop, seconds), learner)
+            bench = Bench(loop)
+            return min(bench.rate_of("learner", seconds), bench.rate_of("environments", seconds))
 
     return rate
