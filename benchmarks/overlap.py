@@ -60,8 +60,10 @@ class Clock:
     @contextmanager
     def running(self):
         self.runs = True
-        yield
-        self.runs = False
+        try:
+            yield
+        finally:
+            self.runs = False
 
     @contextmanager
     def part(self, name: str):
@@ -77,7 +79,7 @@ class Clock:
             self.for_a_core[name] += waited() - without
 
     def a_turn(self, spent: dict[str, float]) -> dict[str, float]:
-        return {name: round(1e3 * spent[name] / self.turns, 2) for name in PARTS}
+        return {name: round(1e3 * spent[name] / max(1, self.turns), 2) for name in PARTS}
 
     def timed(self, name: str, function: Any) -> Any:
         def call(*arguments: Any) -> Any:
@@ -138,7 +140,7 @@ def measure(args: argparse.Namespace, tried: dict[str, int]) -> dict[str, Any]:
     with closing(loop):
         bench = Bench(loop)
         bench.warm_up("training")
-        bench.settle(args.seconds)
+        bench.settle(args.seconds, "environments", "training")
         for _ in range(4):
             bench.run("environments", args.seconds / 4)
             with clock.running():

@@ -192,6 +192,10 @@ def emulator_threads():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="priorities are those of a whole process")
 class TestEmulatorsMakeWay:
+    @pytest.fixture(autouse=True)
+    def nothing_asked_for(self, monkeypatch):
+        monkeypatch.delenv(atari.NICE_VARIABLE, raising=False)
+
     def test_on_a_cpu(self):
         usual = os.getpriority(os.PRIO_PROCESS, 0)
         assert emulator_threads() == {(min(usual + 10, 19), os.SCHED_OTHER)}

@@ -22,11 +22,11 @@ SMALL = {
 }
 
 
-def make_loop(agent="m-dqn", seeds=(0,), env="gym/CartPole-v1", **changes):
+def make_loop(agent="m-dqn", seeds=(0,), env="gym/CartPole-v1", batches=1, **changes):
     config = override(resolve(agent, "classic"), SMALL | changes)
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
     lanes = [LaneSpec(agent, seed, regulariser) for seed in seeds]
-    return HostLoop(config, lambda count: make_host(find(env), count), lanes)
+    return HostLoop(config, lambda count: make_host(find(env), count), lanes, batches=batches)
 
 
 def run(loop, steps=400):
@@ -88,17 +88,17 @@ def test_resume_cuts_running_episodes():
     assert (resumed.episode_length == 0).all()
 
 
-def test_training_goes_on_from_where_it_was_only_played():
+@pytest.mark.parametrize("batches", (1, 2))
+def test_training_goes_on_from_where_it_was_only_played(batches):
     """The actions on their way are the last ones played: they are the first to be stored."""
-    loop = make_loop(seeds=(1, 2))
-    state = loop.init()
-    played = [np.array([[0, 1, 1, 0], [1, 0, 0, 0]], np.int32), np.ones((2, 4), np.int32)]
-    for actions in (*played, 1 - played[0]):
+    loop = make_loop(seeds=(1, 2), envs=8, batches=batches)
+    state, played = loop.init(), np.random.default_rng(0).integers(0, 2, (3, 2, 8), np.int32)
+    for actions in played:
         loop.play(actions)
-    state, _ = loop.advance(state, 0, 40)
+    state, _ = loop.advance(state, 0, 80)
     loop.close()
-    np.testing.assert_array_equal(state.lane.ring.actions[:, 0], 1 - played[0])
-    np.testing.assert_array_equal(state.lane.ring.head, np.full((2, 4), 10))
+    np.testing.assert_array_equal(state.lane.ring.actions[:, 0], played[-1])
+    np.testing.assert_array_equal(state.lane.ring.head, np.full((2, 8), 10))
 
 
 @pytest.mark.parametrize("env", ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "LunarLander-v3"))

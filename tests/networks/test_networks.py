@@ -7,7 +7,7 @@ import pytest
 
 from munchausen.networks import TORSOS, make_network
 from munchausen.networks.convolution import Convolution
-from munchausen.networks.layers import INITIALISERS
+from munchausen.networks.layers import INITIALISERS, Dense
 
 
 @pytest.mark.parametrize("padding", ("SAME", "VALID"))
@@ -199,6 +199,32 @@ def test_observations_are_scaled():
     np.testing.assert_allclose(
         scaled(scaled.view(255 * x)[None]), plain(plain.view(x)[None]), rtol=1e-5
     )
+
+
+@pytest.mark.parametrize(("rows", "turned"), ((5, True), (256, True), (257, False)))
+def test_many_weights_and_few_rows_on_a_cpu(rows, turned, key):
+    """Another order of the same product, alone and for networks side by side."""
+    keys = jax.random.split(key, 2)
+
+    def make(key):
+        return Dense(1_000, 1_000, initialiser="glorot_uniform", key=key)
+
+    def plain(layer, x):
+        return x @ layer.weight.T + layer.bias
+
+    def gradients(function, layer, x):
+        return jax.grad(lambda *parts: jnp.sum(jnp.sin(function(*parts))), (0, 1))(layer, x)
+
+    layer, x = make(keys[0]), jax.random.normal(keys[1], (rows, 1_000))
+    assert ("optimization_barrier" in str(jax.make_jaxpr(layer)(x))) == turned
+    np.testing.assert_allclose(layer(x), plain(layer, x), atol=1e-4)
+    layers, xs = jax.vmap(make)(keys), jnp.stack([x, -x])
+    together = jax.vmap(lambda layer, x: gradients(type(layer).__call__, layer, x))(layers, xs)
+    for i in range(2):
+        one = jax.tree.map(lambda leaf, i=i: leaf[i], layers)
+        expected = gradients(plain, one, xs[i])
+        found = jax.tree.map(lambda leaf, i=i: leaf[i], together)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), found, expected)
 
 
 def test_initialisers_have_the_papers_bounds(key):

@@ -43,8 +43,8 @@ PROTOCOLS = {"modern": "atari", "original": "atari-original"}  # and the suite o
 FRAME_SKIP = 4
 CAP_FRAMES = 108_000  # 27,000 agent steps
 
-# Niceness of the emulators' threads. One beyond the largest is Linux's SCHED_IDLE: they run where
-# nothing else wants the core.
+# What is added to the process's niceness for the emulators' threads. One beyond the largest is
+# Linux's SCHED_IDLE: they run where nothing else wants the core.
 IDLE = 20
 NICE_VARIABLE = "MUNCHAUSEN_EMULATOR_NICE"
 
@@ -112,7 +112,7 @@ def _give_way(by: int) -> None:
             warnings.warn(
                 f"emulators could not be made to run on idle cores alone ({error.strerror}); "
                 "they have the lowest priority instead, which may be slower",
-                stacklevel=2,
+                stacklevel=1,
             )
     nice = os.getpriority(os.PRIO_PROCESS, thread) + by
     os.setpriority(os.PRIO_PROCESS, thread, min(nice, 19))
@@ -136,7 +136,8 @@ class AtariEnvironments:
         # Measured on 16 cores, see benchmarks/.
         threads = min(threads or os.cpu_count() or 1, count)
         nice = emulator_niceness() if nice is None else nice
-        with ThreadPoolExecutor(1, initializer=_give_way, initargs=(nice,)) as pool:
+        with ThreadPoolExecutor(1) as pool:  # of one thread: those it starts are like it
+            pool.submit(_give_way, nice).result()
             self._envs = pool.submit(
                 make_vector, game, count, protocol=protocol, num_threads=threads
             ).result()

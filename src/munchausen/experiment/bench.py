@@ -42,6 +42,11 @@ class Rates(NamedTuple):
         return min(self.environments, self.learner)
 
 
+class Work(NamedTuple):
+    turn: Callable[[], int]  # returns the agent steps that it took, or learned from
+    finish: Callable[[], None]  # after several turns: waits for the device
+
+
 def measure(settings: Settings, seconds: float, say: Callable[[str], None]) -> Rates:
     """About `seconds` for each of the three, after compiling. They take turns: the speed of a
     machine may change by a third within minutes, and a ratio is of parts that saw the same."""
@@ -52,7 +57,7 @@ def measure(settings: Settings, seconds: float, say: Callable[[str], None]) -> R
             bench.warm_up(part)
         if isinstance(loop, HostLoop):
             say("until first episodes have come apart …")
-            bench.settle(seconds)
+            bench.settle(seconds, "environments", "training")
         say("all three in turns …")
         for _ in range(_ROUNDS):
             for part in PARTS:
@@ -73,19 +78,17 @@ class Bench:
         self.loop = loop
         self._on_host = isinstance(loop, HostLoop)
         self.state = _with_full_replay(loop)
-        group = loop.config.group_steps
-        self.t = -(-loop.config.warmup_steps // group) * group
+        group, period = loop.config.group_steps, loop.config.target_period_steps
+        # After the warm-up, and just before a copy to the target: its program is to be compiled
+        # before the clock runs.
+        copy = -(-(loop.config.warmup_steps + group) // period) * period
+        self.t = (copy - 1) // group * group
         self._longest = max(1, 1_000 // group) * group
         # On a CPU a thousand steps of Atari may take longer than all of the measurement; a program
         # of the device loop is of one length.
         self._chunk = group if self._on_host else self._longest
         self._report: Callable[[], Any] | None = None  # of the chunk before
-        # A turn of each part, which returns the steps that it took; and what ends a few of them.
-        self._work: dict[Part, tuple[Callable[[], int], Callable[[], Any]]] = {
-            "environments": (self._environments(), lambda: None),
-            "learner": self._host_learner() if self._on_host else self._device_learner(),
-            "training": (self._training, self._wait),
-        }
+        self._work: dict[Part, Work] = {}
         self._steps = dict.fromkeys(PARTS, 0)
         self._seconds = dict.fromkeys(PARTS, 0.0)
 
@@ -94,28 +97,36 @@ class Bench:
         return self._steps[part] / self._seconds[part]
 
     def rate_of(self, part: Part, seconds: float) -> float:
-        """Of one part that nothing else is set beside."""
+        """Compiles, runs and rates a single part."""
         self.warm_up(part)
+        if self._on_host:
+            self.settle(seconds, part)
         self.run(part, seconds)
         return self.rate(part)
 
     def warm_up(self, part: Part) -> None:
         """Compiles; the first few turns still allocate."""
-        turn, finish = self._work[part]
+        turn, finish = self._part(part)
         for _ in range(3):
             turn()
         finish()
 
-    def settle(self, seconds: float) -> None:
-        """On the host all first episodes begin at once, and an emulator takes as long as for ten
-        steps to begin the next one, while its batch waits: before the first of them end,
-        emulators are faster than ever after."""
+    def settle(self, seconds: float, *parts: Part) -> None:
+        """Turns that are not counted. On the host all first episodes begin at once, and an emulator
+        takes as long as for ten steps to begin the next one, while its batch waits: before the
+        first of them end, emulators are faster than ever after. And a training still compiles,
+        when a first episode is cut, and finds how many steps to take at once."""
         begun = time.monotonic()
         while time.monotonic() - begun < seconds:
-            self._work["environments"][0]()
+            for part in parts:
+                self._part(part)[0]()
+        for part in parts:
+            self._part(part)[1]()
 
     def run(self, part: Part, seconds: float) -> None:
-        turn, finish = self._work[part]
+        turn, finish = self._part(part)
+        if part == "environments":
+            turn()  # what it receives was stepped before the clock ran
         begun, done = time.monotonic(), 0
         while not done or time.monotonic() - begun < seconds:
             done += turn()
@@ -123,13 +134,23 @@ class Bench:
         self._steps[part] += done
         self._seconds[part] += time.monotonic() - begun
 
+    def _part(self, part: Part) -> Work:
+        if part not in self._work:
+            make = {
+                "environments": self._environments,
+                "learner": self._host_learner if self._on_host else self._device_learner,
+                "training": lambda: Work(self._training, self._wait),
+            }
+            self._work[part] = make[part]()
+        return self._work[part]
+
     def _wait(self) -> None:
         jax.block_until_ready(self.state)
 
-    def _environments(self) -> Callable[[], int]:
+    def _environments(self) -> Work:
         """Random actions; batches take turns as in training, but nobody waits for a device."""
         if isinstance(self.loop, DeviceLoop):
-            return _jax_environments(self.loop)
+            return Work(_jax_environments(self.loop), lambda: None)
         random, loop = np.random.default_rng(0), self.loop
         shape = (len(loop.lanes), loop.config.envs)
 
@@ -137,9 +158,9 @@ class Bench:
             loop.play(random.integers(0, loop.spec.actions, shape, dtype=np.int32))
             return shape[0] * shape[1]
 
-        return turn
+        return Work(turn, lambda: None)
 
-    def _host_learner(self) -> tuple[Callable[[], int], Callable[[], None]]:
+    def _host_learner(self) -> Work:
         """As many updates at once as in training, the lane taken apart once for many turns."""
         loop, parts = self.loop, None
         updates = max(1, loop.batch // loop.config.update_period_steps)
@@ -158,9 +179,9 @@ class Bench:
             parts = None
             self._wait()
 
-        return self._learning(learn, updates), finish
+        return Work(self._learning(learn, updates), finish)
 
-    def _device_learner(self) -> tuple[Callable[[], int], Callable[[], None]]:
+    def _device_learner(self) -> Work:
         """The updates of a group. Shards of lanes are, on a CPU, one after the other."""
         loop, updates = self.loop, self.loop.config.updates_per_group
         function = over_lanes(partial(loop.steps.learn, updates=updates), loop.width)
@@ -174,7 +195,7 @@ class Bench:
             self.state = tuple(shards)
             return metrics
 
-        return self._learning(learn, updates), self._wait
+        return Work(self._learning(learn, updates), self._wait)
 
     def _learning(self, learn: Callable[[Any], Any], updates: int) -> Callable[[], int]:
         turns = 0
@@ -234,11 +255,15 @@ def _jax_environments(loop: DeviceLoop) -> Callable[[], int]:
 
 def _with_full_replay(loop: Any) -> Any:
     steps: Steps = loop.steps
-    fill = jax.jit(partial(_fill, actions=steps.spec.actions), donate_argnums=0)
-    state = loop.init()
+    fill, state = filler(steps.spec.actions), loop.init()
     if isinstance(loop, HostLoop):
         return state._replace(lane=fill(state.lane))
     return tuple(shard._replace(lane=fill(shard.lane)) for shard in state)
+
+
+def filler(actions: int) -> Any:
+    """The old frames are not looked at, but their place is to be used again."""
+    return jax.jit(partial(_fill, actions=actions), donate_argnums=0, keep_unused=True)
 
 
 def _fill(lane: Lane, *, actions: int) -> Lane:
