@@ -99,7 +99,7 @@ class Bench:
     def rate_of(self, part: Part, seconds: float) -> float:
         """Compiles, runs and rates a single part."""
         self.warm_up(part)
-        if self._on_host:
+        if self._on_host and part != "learner":
             self.settle(seconds, part)
         self.run(part, seconds)
         return self.rate(part)
@@ -119,9 +119,9 @@ class Bench:
         begun = time.monotonic()
         while time.monotonic() - begun < seconds:
             for part in parts:
-                self._part(part)[0]()
+                self._part(part).turn()
         for part in parts:
-            self._part(part)[1]()
+            self._part(part).finish()
 
     def run(self, part: Part, seconds: float) -> None:
         turn, finish = self._part(part)
@@ -175,8 +175,9 @@ class Bench:
 
         def finish() -> None:
             nonlocal parts
-            self.state = self.state._replace(lane=loop.programs.put_together(parts))
-            parts = None
+            if parts is not None:
+                self.state = self.state._replace(lane=loop.programs.put_together(parts))
+                parts = None
             self._wait()
 
         return Work(self._learning(learn, updates), finish)
