@@ -84,10 +84,9 @@ def make_vector(game: str, count: int, *, protocol: str, **changes: Any) -> Any:
 def emulator_niceness() -> int:
     """How far emulators make way for other threads.
 
-    They take all cores they get, and the few threads that feed a GPU would wait milliseconds for
-    one, several times in each turn of the loop: whole training on an H200 went from 47k to 58k
-    frames/s with IDLE in place of 10. Without a GPU nothing is fed, and the learner itself would
-    leave them no core.
+    They take all cores they get, and the few threads that feed a GPU would wait two milliseconds
+    in each turn of the loop: whole training on an H200 went from 47k to 58k frames/s with IDLE in
+    place of 10. Without a GPU nothing is fed, and the learner itself would leave them no core.
     """
     default = 10 if jax.default_backend() == "cpu" else IDLE
     asked = os.environ.get(NICE_VARIABLE, str(default))
