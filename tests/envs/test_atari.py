@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import jax
@@ -175,11 +176,12 @@ def emulator_threads():
     """The niceness and the scheduling policy of a batch's emulators."""
 
     def of_all():
-        tasks = [int(path.name) for path in Path("/proc/self/task").iterdir()]
-        return {
-            task: (os.getpriority(os.PRIO_PROCESS, task), os.sched_getscheduler(task))
-            for task in tasks
-        }
+        found = {}
+        for path in Path("/proc/self/task").iterdir():
+            task = int(path.name)
+            with suppress(ProcessLookupError):  # a thread may end while they are counted
+                found[task] = os.getpriority(os.PRIO_PROCESS, task), os.sched_getscheduler(task)
+        return found
 
     jax.devices()  # starts threads of its own when it is first asked
     before = of_all()
