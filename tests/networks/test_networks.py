@@ -35,30 +35,49 @@ def test_matrix_product_is_the_convolution(padding, kernel, stride, key):
         np.testing.assert_allclose(ours, expected, atol=1e-5)
 
 
-def test_the_form_for_accelerators_has_the_same_gradients(key, monkeypatch):
-    """The paper's first two layers on a batch, as a GPU computes them."""
-    for inputs, outputs, kernel, stride, size in ((4, 32, 8, 4, 84), (32, 64, 4, 2, 21)):
-        layer = Convolution(
+# Of 4 images one sum for each, of 3 one over all pixels.
+@pytest.mark.parametrize(("padding", "images"), (("SAME", 4), ("VALID", 3)))
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "kernel", "stride", "size"),
+    # The paper's three, and one whose shifted images, not products, lie beside each other.
+    ((4, 32, 8, 4, 84), (32, 64, 4, 2, 21), (64, 64, 3, 1, 11), (32, 64, 3, 1, 11)),
+)
+def test_the_form_for_accelerators_has_the_same_gradients(
+    padding, images, inputs, outputs, kernel, stride, size, key, monkeypatch
+):
+    """As a GPU computes them: by their own rule, for one network and for two side by side."""
+    layers = [
+        Convolution(
             inputs,
             outputs,
             kernel,
             stride=stride,
-            padding="SAME",
+            padding=padding,
             initialiser="glorot_uniform",
-            key=key,
+            key=jax.random.fold_in(key, i),
         )
-        x = jax.random.normal(key, (2, size, size, inputs))
+        for i in range(2)
+    ]
+    x = jax.random.normal(key, (images, size, size, inputs))
 
-        def total(layer, x):
-            return jnp.sum(jnp.sin(layer(x)))
+    def gradients(layer, x):
+        return jax.grad(lambda layer, x: jnp.sum(jnp.sin(layer(x))), argnums=(0, 1))(layer, x)
 
-        expected = jax.jit(jax.grad(total, argnums=(0, 1)))(layer, x)
-        with monkeypatch.context() as accelerator:
-            accelerator.setattr(jax, "default_backend", lambda: "gpu")
-            assert layer.blocks(x[0]).shape[-1] == inputs * stride**2
-            actual = jax.jit(jax.grad(lambda *a: total(*a), argnums=(0, 1)))(layer, x)
+    expected = [jax.jit(gradients)(layer, x) for layer in layers]
+    both = jax.tree.map(lambda *arrays: jnp.stack(arrays), *layers)
+    with monkeypatch.context() as accelerator:
+        accelerator.setattr(jax, "default_backend", lambda: "gpu")
+        assert layers[0].blocks(x[0]).shape[-1] == inputs * stride**2
+        alone = jax.jit(lambda *a: gradients(*a))(layers[0], x)
+        beside = jax.jit(lambda both, x: jax.vmap(gradients, in_axes=(0, None))(both, x))(both, x)
+
+    def assert_same(actual, expected):
         for ours, theirs in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-3)
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+
+    assert_same(alone, expected[0])
+    for i in range(2):
+        assert_same(jax.tree.map(lambda array, i=i: array[i], beside), expected[i])
 
 
 def test_an_accelerator_convolves_where_no_gradient_is_asked_for(key, monkeypatch):

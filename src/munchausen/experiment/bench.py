@@ -5,6 +5,7 @@ of the whole to it says how much the loop wastes.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -26,6 +27,7 @@ PARTS: tuple[Part, ...] = ("environments", "learner", "training")
 
 _ROUNDS = 4
 _SHORT_SECONDS = 0.1
+_TURNS_AHEAD = 3
 _NOISY_ROWS = 16
 
 
@@ -199,13 +201,15 @@ class Bench:
         return Work(self._learning(learn, updates), self._wait)
 
     def _learning(self, learn: Callable[[Any], Any], updates: int) -> Callable[[], int]:
-        turns = 0
+        turns, ahead = 0, deque[Any]()
 
         def turn() -> int:
             nonlocal turns
-            metrics = learn(np.int32(turns))
-            if turns % 8 == 0:  # not too far ahead of the device
-                jax.block_until_ready(metrics)
+            ahead.append(learn(np.int32(turns)))
+            # Not too far ahead of the device, and never so that it waits for what comes next: in
+            # training the launcher is ahead of it too.
+            if len(ahead) > _TURNS_AHEAD:
+                jax.block_until_ready(ahead.popleft())
             turns += 1
             return updates * self.loop.config.update_period_steps * len(self.loop.lanes)
 

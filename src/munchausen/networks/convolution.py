@@ -1,5 +1,6 @@
 """Convolutions, in the form that each kind of machine has soonest."""
 
+import math
 from typing import Literal, NamedTuple
 
 import equinox as eqx
@@ -8,11 +9,12 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from munchausen.networks.layers import INITIALISERS, InitialiserName, add_in_two
+from munchausen.networks.layers import INITIALISERS, InitialiserName, sum_in_two
 
 Padding = Literal["SAME", "VALID"]
 
 _MANY = 200  # inputs to one output: MinAtar's convolution has at most 90, Atari's at least 256
+_PIECES = 32  # of a sum over all pixels of a batch
 
 
 class Convolution(eqx.Module):
@@ -57,9 +59,9 @@ class Convolution(eqx.Module):
         wide = kernel // stride
         # [wide, wide, stride, stride, inputs, outputs]: a block's channels together
         blocks = filters.reshape(wide, stride, wide, stride, inputs, outputs).swapaxes(1, 2)
-        if not self._is_beside:
+        if not self.is_beside:
             blocks = blocks.transpose(2, 3, 4, 0, 1, 5)
-        self.weight = blocks.reshape(-1, outputs if self._is_beside else wide * wide * outputs)
+        self.weight = blocks.reshape(-1, outputs if self.is_beside else wide * wide * outputs)
 
     @property
     def filters(self) -> Float[Array, "h w I O"]:
@@ -71,12 +73,12 @@ class Convolution(eqx.Module):
     def block_filters(self) -> Float[Array, "h w B O"]:
         """What is applied to blocks, with stride 1."""
         wide = self.kernel // self.stride
-        if self._is_beside:
+        if self.is_beside:
             return self.weight.reshape(wide, wide, -1, self.bias.shape[-1])
         return self.weight.reshape(-1, wide, wide, self.bias.shape[-1]).transpose(1, 2, 0, 3)
 
     @property
-    def _is_beside(self) -> bool:
+    def is_beside(self) -> bool:
         """Whether shifted images lie beside each other, not products."""
         return self.stride * self.stride * self.inputs < self.bias.shape[-1]
 
@@ -106,39 +108,69 @@ class Convolution(eqx.Module):
         return self.kernel * self.kernel * self.inputs >= _MANY
 
     def as_product(self, x: Float[Array, "b c B"]) -> Float[Array, "h w O"]:
-        wide = self.kernel // self.stride
-        if self.stride > 1:
-            fits = [_Fit(size - wide + 1, (0, 0)) for size in x.shape[:2]]
+        shifts = self._shifts(x.shape[0], x.shape[1])
+        if not self.is_beside:
+            return _add_shifted(x @ self.weight, shifts) + self.bias
+        if jax.default_backend() == "cpu":
+            # Columns, then rows: longer stretches to copy, in 2/3 of the time.
+            wide, (tall, broad) = self.kernel // self.stride, self._block_fits(*x.shape[:2])
+            x = jax.lax.pad(x, 0.0, ((*tall.pad, 0), (*broad.pad, 0), (0, 0, 0)))
+            columns = [x[:, j : j + broad.windows] for j in range(wide)]
+            x = jnp.concatenate(columns, axis=-1)
+            rows = [x[i : i + tall.windows] for i in range(wide)]
+            beside = jnp.concatenate(rows, axis=-1)
         else:
-            fits = [self._fit(size) for size in x.shape[:2]]
-        windows, pads = [fit.windows for fit in fits], [fit.pad for fit in fits]
+            beside = jnp.concatenate([_shift(x, by) for by in shifts], axis=-1)
+        return beside @ self.weight + self.bias
 
-        def shift(image: Array, i: int, j: int) -> Array:
-            """Row i and column j come first; zeros where there is no pixel."""
-            low = (pads[0][0] - i, pads[1][0] - j)
-            edges = [(low[k], windows[k] - image.shape[k] - low[k], 0) for k in (0, 1)]
-            return jax.lax.pad(image, 0.0, (*edges, (0, 0, 0)))
+    def pull_back(
+        self, images: Float[Array, "n b c B"], gradient: Float[Array, "n h w O"]
+    ) -> tuple["Convolution", Float[Array, "n b c B"]]:
+        """Of shifted products: the gradients of weights and images, by that of the outputs.
 
-        offsets = [(i, j) for i in range(wide) for j in range(wide)]
-        if self._is_beside:
-            if jax.default_backend() == "cpu":
-                # Columns, then rows: longer stretches to copy, in 2/3 of the time.
-                x = jax.lax.pad(x, 0.0, ((*pads[0], 0), (*pads[1], 0), (0, 0, 0)))
-                columns = [x[:, j : j + windows[1]] for j in range(wide)]
-                x = jnp.concatenate(columns, axis=-1)
-                rows = [x[i : i + windows[0]] for i in range(wide)]
-                beside = jnp.concatenate(rows, axis=-1)
-            else:
-                beside = jnp.concatenate([shift(x, i, j) for i, j in offsets], axis=-1)
-            return self._add_bias(beside @ self.weight)
-        # Split and not sliced: the gradient of a split is one concatenation.
-        parts = jnp.split(x @ self.weight, len(offsets), axis=-1)
-        shifted = [shift(part, i, j) for part, (i, j) in zip(parts, offsets, strict=True)]
-        return self._add_bias(sum(shifted[1:], start=shifted[0]))
+        What JAX would derive has the shifted gradients beside each other and multiplies them by
+        images and by weights. On a GPU the weights' product is then one long sum, which XLA cuts
+        into pieces, and pads and copies both sides to do so; here a piece is a few images. And
+        the images' gradient, for which the layers below wait, is a product first and shifted
+        after, as the outputs are.
+        """
+        n, b, c, inputs = images.shape
+        turned = self.weight.reshape(inputs, -1, gradient.shape[-1]).transpose(2, 1, 0)
+        # Behind the barrier the gradient is made once, not again for each shift, and `turned` is
+        # not made in one kernel with the weights' update, which comes last.
+        gradient, turned = jax.lax.optimization_barrier((gradient, turned))
+        shifts_back = [_Shift(*((-low, -high) for low, high in by)) for by in self._shifts(b, c)]
 
-    def _add_bias(self, x: Float[Array, "h w O"]) -> Float[Array, "h w O"]:
-        large = x.shape[0] * x.shape[1] > 100
-        return add_in_two(x, self.bias) if large else x + self.bias
+        beside = jnp.concatenate([_shift(gradient, by) for by in shifts_back], axis=-1)
+        pieces = math.gcd(n, _PIECES)
+        by_piece = jnp.einsum(
+            "gpi,gpo->gio",
+            images.reshape(pieces, -1, inputs),
+            beside.reshape(pieces, -1, beside.shape[-1]),
+        )
+        # Without the barrier XLA makes one sum of the two again.
+        weight = jnp.sum(jax.lax.optimization_barrier(by_piece), axis=0)
+        bias = sum_in_two(gradient.swapaxes(0, 1))
+        product = gradient @ turned.reshape(len(turned), -1)
+        of_layer = eqx.tree_at(lambda layer: (layer.weight, layer.bias), self, (weight, bias))
+        return of_layer, _add_shifted(product, shifts_back)
+
+    def _shifts(self, *sizes: int) -> list["_Shift"]:
+        """What brings each pixel of a kernel to the top left, by row and column."""
+        wide, fits = self.kernel // self.stride, self._block_fits(*sizes)
+
+        def along(axis: int, offset: int) -> tuple[int, int]:
+            before = fits[axis].pad[0] - offset
+            return before, fits[axis].windows - sizes[axis] - before
+
+        return [_Shift(along(0, i), along(1, j)) for i in range(wide) for j in range(wide)]
+
+    def _block_fits(self, *sizes: int) -> list["_Fit"]:
+        """How windows lie over blocks, which are padded already."""
+        if self.stride == 1:
+            return [self._fit(size) for size in sizes]
+        wide = self.kernel // self.stride
+        return [_Fit(size - wide + 1, (0, 0)) for size in sizes]
 
     def _fit(self, size: int) -> "_Fit":
         kernel, stride = self.kernel, self.stride
@@ -157,6 +189,27 @@ class _Fit(NamedTuple):
 
     windows: int
     pad: tuple[int, int]
+
+
+class _Shift(NamedTuple):
+    """Rows and columns of zeros to add before and after an image; less than none: to drop."""
+
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+
+
+def _shift(images: Float[Array, "*n b c K"], by: _Shift) -> Float[Array, "*n h w K"]:
+    all_of = (0, 0, 0)
+    edges = [all_of] * (images.ndim - 3) + [(*by.rows, 0), (*by.columns, 0), all_of]
+    return jax.lax.pad(images, 0.0, edges)
+
+
+def _add_shifted(product: Float[Array, "*n b c SO"], shifts: list[_Shift]) -> Array:
+    """A part of the last axis for each shift."""
+    # Split and not sliced: the gradient of a split is one concatenation.
+    parts = jnp.split(product, len(shifts), axis=-1)
+    shifted = [_shift(part, by) for part, by in zip(parts, shifts, strict=True)]
+    return sum(shifted[1:], start=shifted[0])
 
 
 def _learning(layer: Convolution, images: Float[Array, "n b c B"]) -> Float[Array, "n h w O"]:
@@ -189,11 +242,14 @@ def _frozen_or_learning(
 
 
 def _learning_forward(layer: Convolution, images: Array):
-    return jax.vjp(_learning, layer, images)
+    return _learning(layer, images), (layer, images)
 
 
-def _learning_backward(pull_back, gradient: Array):
-    return pull_back(gradient)
+def _learning_backward(kept: tuple[Convolution, Array], gradient: Array):
+    layer, images = kept
+    if layer.is_beside:
+        return jax.vjp(_learning, layer, images)[1](gradient)
+    return layer.pull_back(images, gradient)
 
 
 _frozen_or_learning.defvjp(_learning_forward, _learning_backward)

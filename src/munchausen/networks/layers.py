@@ -98,8 +98,7 @@ _multiply_large.defvjp(_multiply_large_forward, _multiply_large_backward)
 
 
 def add_in_two(x: Float[Array, "n *B O"], bias: Float[Array, " O"]) -> Float[Array, "n *B O"]:
-    """x + bias. On an accelerator its gradient is summed over the first axis and then over the
-    rest: in one step, XLA gives a long and narrow sum to few threads."""
+    """x + bias. On an accelerator its gradient is summed in two steps."""
     return x + bias if jax.default_backend() == "cpu" else _add_in_two(x, bias)
 
 
@@ -113,9 +112,15 @@ def _add_forward(x: Array, bias: Array) -> tuple[Array, None]:
 
 
 def _add_backward(_: None, gradient: Array) -> tuple[Array, Array]:
-    # Without the barrier XLA makes one sum of the two again.
-    first = jax.lax.optimization_barrier(jnp.sum(gradient, axis=0))
-    return gradient, jnp.sum(first, axis=tuple(range(first.ndim - 1)))
+    return gradient, sum_in_two(gradient)
 
 
 _add_in_two.defvjp(_add_forward, _add_backward)
+
+
+def sum_in_two(x: Float[Array, "n *B O"]) -> Float[Array, " O"]:
+    """Over the first axis and then over the rest: in one step, XLA gives a long and narrow sum to
+    few threads of an accelerator."""
+    # Without the barrier XLA makes one sum of the two again.
+    first = jax.lax.optimization_barrier(jnp.sum(x, axis=0))
+    return jnp.sum(first, axis=tuple(range(first.ndim - 1)))
