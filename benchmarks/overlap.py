@@ -1,14 +1,16 @@
 """Where the time of whole training on Atari goes: the host's part of each turn of a batch.
 
     python benchmarks/overlap.py --env atari/Breakout --seconds 4
-    python benchmarks/overlap.py --try threads=10 nice=10 --try batches=5 threads=5 --try apart=2
+    python benchmarks/overlap.py --try threads=10 nice=5 --try batches=5 threads=5 --try apart=2
 
-Each `--try` is one line of JSON, after that of the preset:
+The preset and each `--try` take turns, since a machine's speed changes by a third within minutes;
+each has emulators and a replay of its own. A line of JSON for each:
 
     envs=K      environments in all
     batches=K   environments in K batches that take turns (1 if updates cannot be split so)
     threads=K   emulator threads of each batch
-    nice=K      how far emulators give way to the threads that feed the device; 20: SCHED_IDLE
+    nice=K      how far emulators give way to the threads that feed the device; 20: SCHED_IDLE,
+                they run on cores that nothing else wants
     apart=K     so many cores are kept free of emulators
 
 A turn of a batch is: wait for its emulators, send their frames to the device ("upload"), wait until
@@ -22,7 +24,8 @@ import json
 import os
 import time
 from collections import defaultdict
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -37,6 +40,8 @@ from munchausen.loops.host import HostLoop
 from munchausen.loops.lane import LaneSpec
 
 TRIED = ("envs", "batches", "threads", "nice", "apart")
+ROUNDS = 4
+IDLE = 20  # one beyond the largest niceness
 PARTS = ("emulators", "upload", "launch", "start", "device", "count", "learner thread")
 
 
@@ -124,39 +129,51 @@ def cores_apart(count: int):
         os.sched_setaffinity(0, everywhere)
 
 
-def measure(args: argparse.Namespace, tried: dict[str, int]) -> dict[str, Any]:
-    listing = find(args.env)
-    changes = dict(item.split("=", 1) for item in args.set)
-    if "envs" in tried:
-        changes["envs"] = str(tried["envs"])
-    config = override(resolve(args.agent, listing.suite), changes)
-    lane = LaneSpec(args.agent, 0, Regulariser(config.alpha, config.tau, config.clip_min))
-    options = {name: tried[name] for name in ("threads", "nice") if name in tried}
-    game, protocol = listing.name.split("/")[1], protocol_of(listing.suite)
-    clock = Clock()
-    with cores_apart(tried.get("apart", 0)):
+class Trial:
+    """The loop under one set of changes, ready to take turns with others."""
+
+    def __init__(self, args: argparse.Namespace, tried: dict[str, int]):
+        self.tried, self.clock = tried, Clock()
+        self.listing = find(args.env)
+        changes = dict(item.split("=", 1) for item in args.set)
+        if "envs" in tried:
+            changes["envs"] = str(tried["envs"])
+        config = override(resolve(args.agent, self.listing.suite), changes)
+        lane = LaneSpec(args.agent, 0, Regulariser(config.alpha, config.tau, config.clip_min))
+        options = {name: tried[name] for name in ("threads", "nice") if name in tried}
+        game, protocol = self.listing.name.split("/")[1], protocol_of(self.listing.suite)
         make = partial(AtariEnvironments, game, protocol=protocol, **options)
-        loop = TimedLoop(clock, config, make, [lane], batches=tried.get("batches", 2))
-    with closing(loop):
-        bench = Bench(loop)
-        bench.warm_up("training")
-        bench.settle(args.seconds, "environments", "training")
-        for _ in range(4):
-            bench.run("environments", args.seconds / 4)
-            with clock.running():
-                bench.run("training", args.seconds / 4)
-    frames = listing.frames_per_step
-    emulators, whole = bench.rate("environments"), bench.rate("training")
-    return {
-        "tried": tried,
-        "batches": len(loop.envs),
-        "emulators": round(emulators * frames),
-        "whole": round(whole * frames),
-        "ratio": round(whole / emulators, 3),
-        "ms a turn": clock.a_turn(clock.spent),
-        "on a core": clock.a_turn(clock.on_a_core),
-        "for a core": clock.a_turn(clock.for_a_core),
-    }
+
+        def make_loop() -> TimedLoop:
+            if tried.get("nice") == IDLE:
+                os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+            return TimedLoop(self.clock, config, make, [lane], batches=tried.get("batches", 2))
+
+        # On a thread of its own: emulators are like the thread that starts them.
+        with cores_apart(tried.get("apart", 0)), ThreadPoolExecutor(1) as pool:
+            self.loop = pool.submit(make_loop).result()
+        self.bench = Bench(self.loop)
+        self.bench.warm_up("training")
+        self.bench.settle(args.seconds, "environments", "training")
+
+    def run(self, seconds: float) -> None:
+        self.bench.run("environments", seconds)
+        with self.clock.running():
+            self.bench.run("training", seconds)
+
+    def report(self) -> dict[str, Any]:
+        frames, clock = self.listing.frames_per_step, self.clock
+        emulators, whole = self.bench.rate("environments"), self.bench.rate("training")
+        return {
+            "tried": self.tried,
+            "batches": len(self.loop.envs),
+            "emulators": round(emulators * frames),
+            "whole": round(whole * frames),
+            "ratio": round(whole / emulators, 3),
+            "ms a turn": clock.a_turn(clock.spent),
+            "on a core": clock.a_turn(clock.on_a_core),
+            "for a core": clock.a_turn(clock.for_a_core),
+        }
 
 
 def parse(argument: str) -> tuple[str, int]:
@@ -178,8 +195,16 @@ def main() -> None:
     args = parser.parse_args()
     device = jax.devices()[0]
     print(f"# {device.device_kind}, {os.cpu_count()} cores, jax {jax.__version__}", flush=True)
-    for tried in ({}, *map(dict, args.tries)):
-        print(json.dumps(measure(args, tried)), flush=True)
+    with ExitStack() as stack:
+        trials = []
+        for tried in ({}, *map(dict, args.tries)):
+            trials.append(Trial(args, tried))
+            stack.enter_context(closing(trials[-1].loop))
+        for turn in range(ROUNDS):
+            for trial in trials if turn % 2 else trials[::-1]:
+                trial.run(args.seconds / ROUNDS)
+        for trial in trials:
+            print(json.dumps(trial.report()), flush=True)
 
 
 if __name__ == "__main__":

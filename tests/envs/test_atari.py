@@ -5,7 +5,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 from raw_ale import RawAtari
@@ -172,56 +171,22 @@ def test_without_the_extra_says_how_to_install_it(monkeypatch):
         make_host(find("atari/Pong"), 1)
 
 
-def emulator_threads():
-    """The niceness and the scheduling policy of a batch's emulators."""
-
-    def of_all():
+@pytest.mark.skipif(sys.platform != "linux", reason="priorities are those of a whole process")
+def test_emulators_make_way_for_the_threads_that_feed_the_device():
+    def priorities():
         found = {}
         for path in Path("/proc/self/task").iterdir():
             task = int(path.name)
             with suppress(ProcessLookupError):  # a thread may end while they are counted
-                found[task] = os.getpriority(os.PRIO_PROCESS, task), os.sched_getscheduler(task)
+                found[task] = os.getpriority(os.PRIO_PROCESS, task)
         return found
 
-    jax.devices()  # starts threads of its own when it is first asked
-    before = of_all()
+    before = priorities()
     envs = AtariEnvironments("Pong", 2)
-    after = of_all()
+    after = priorities()
     envs.close()
-    assert all(after[task] == how for task, how in before.items() if task in after)
-    return {how for task, how in after.items() if task not in before}
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="priorities are those of a whole process")
-class TestEmulatorsMakeWay:
-    @pytest.fixture(autouse=True)
-    def nothing_asked_for(self, monkeypatch):
-        monkeypatch.delenv(atari.NICE_VARIABLE, raising=False)
-
-    def test_on_a_cpu(self):
-        usual = os.getpriority(os.PRIO_PROCESS, 0)
-        assert emulator_threads() == {(min(usual + 10, 19), os.SCHED_OTHER)}
-
-    def test_they_take_idle_cores_alone_where_a_gpu_is_fed(self, monkeypatch):
-        monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-        assert {policy for _, policy in emulator_threads()} == {os.SCHED_IDLE}
-
-    def test_as_asked(self, monkeypatch):
-        monkeypatch.setenv(atari.NICE_VARIABLE, "20")
-        assert {policy for _, policy in emulator_threads()} == {os.SCHED_IDLE}
-
-    @pytest.mark.parametrize("asked", ("", "-1", "21", "idle"))
-    def test_asked_for_what_there_is_not(self, monkeypatch, asked):
-        monkeypatch.setenv(atari.NICE_VARIABLE, asked)
-        with pytest.raises(UserError, match=r"from 0 .* to 19, or 20"):
-            AtariEnvironments("Pong", 2)
-
-    def test_a_sandbox_that_refuses_is_said(self, monkeypatch):
-        def refuse(*_):
-            raise PermissionError(1, "Operation not permitted")
-
-        monkeypatch.setattr(os, "sched_setscheduler", refuse)
-        monkeypatch.setenv(atari.NICE_VARIABLE, "20")
-        with pytest.warns(UserWarning, match="Operation not permitted"):
-            threads = emulator_threads()
-        assert threads == {(19, os.SCHED_OTHER)}
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    emulators = [nice for task, nice in after.items() if task not in before]
+    assert emulators
+    assert set(emulators) == {min(usual + 10, 19)}
+    assert all(after[task] == nice for task, nice in before.items() if task in after)

@@ -13,11 +13,9 @@ import os
 import re
 import sys
 import threading
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import jax
 import numpy as np
 
 from munchausen.envs.spec import EnvironmentSpec, HostSteps
@@ -43,10 +41,7 @@ PROTOCOLS = {"modern": "atari", "original": "atari-original"}  # and the suite o
 FRAME_SKIP = 4
 CAP_FRAMES = 108_000  # 27,000 agent steps
 
-# What is added to the process's niceness for the emulators' threads. One beyond the largest is
-# Linux's SCHED_IDLE: they run where nothing else wants the core.
-IDLE = 20
-NICE_VARIABLE = "MUNCHAUSEN_EMULATOR_NICE"
+_NICE = 10  # added to the process's niceness for the emulators' threads
 
 
 def rom_name(game: str) -> str:
@@ -81,40 +76,13 @@ def make_vector(game: str, count: int, *, protocol: str, **changes: Any) -> Any:
     return AtariVectorEnv(rom_name(game), count, **(options | changes))
 
 
-def emulator_niceness() -> int:
-    """How far emulators make way for other threads.
-
-    They take all cores they get, and the few threads that feed a GPU would wait two milliseconds
-    in each turn of the loop: whole training on an H200 went from 47k to 58k frames/s with IDLE in
-    place of 10. Without a GPU nothing is fed, and the learner itself would leave them no core.
-    """
-    default = 10 if jax.default_backend() == "cpu" else IDLE
-    asked = os.environ.get(NICE_VARIABLE, str(default))
-    if not (asked.isdecimal() and int(asked) <= IDLE):
-        raise UserError(
-            f"{NICE_VARIABLE} is {asked!r}; a number from 0 (as all other threads) to 19, or "
-            f"{IDLE} (only where a core is idle) would do"
-        )
-    return int(asked)
-
-
 def _give_way(by: int) -> None:
-    """Makes way for other threads, for this thread and those it starts."""
-    if sys.platform != "linux":  # elsewhere a priority is that of the whole process
-        return
-    thread = threading.get_native_id()
-    if by >= IDLE:
-        try:
-            os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
-            return
-        except OSError as error:  # some sandboxes know no other policy
-            warnings.warn(
-                f"emulators could not be made to run on idle cores alone ({error.strerror}); "
-                "they have the lowest priority instead, which may be slower",
-                stacklevel=1,
-            )
-    nice = os.getpriority(os.PRIO_PROCESS, thread) + by
-    os.setpriority(os.PRIO_PROCESS, thread, min(nice, 19))
+    """Makes way for other threads, for this thread and those it starts: emulators take all cores
+    they get, and the few threads that feed the device would wait for one."""
+    if sys.platform == "linux":  # elsewhere a priority is that of the whole process
+        thread = threading.get_native_id()
+        nice = os.getpriority(os.PRIO_PROCESS, thread) + by
+        os.setpriority(os.PRIO_PROCESS, thread, min(nice, 19))
 
 
 class AtariEnvironments:
@@ -129,12 +97,11 @@ class AtariEnvironments:
         *,
         protocol: str = "modern",
         threads: int | None = None,
-        nice: int | None = None,
+        nice: int = _NICE,
     ):
         # Two such batches take turns: while one waits for its actions the other has all cores.
         # Measured on 16 cores, see benchmarks/.
         threads = min(threads or os.cpu_count() or 1, count)
-        nice = emulator_niceness() if nice is None else nice
         with ThreadPoolExecutor(1) as pool:  # of one thread: those it starts are like it
             pool.submit(_give_way, nice).result()
             self._envs = pool.submit(
