@@ -12,11 +12,13 @@ each has emulators and a replay of its own. A line of JSON for each:
     nice=K      how far emulators give way to the threads that feed the device; 20: SCHED_IDLE,
                 they run on cores that nothing else wants
     apart=K     so many cores are kept free of emulators
+    sender=0    actions are waited for in the turn itself, not on a thread of their own
 
-A turn of a batch is: wait for its emulators, send their frames to the device ("upload"), wait until
-the learning of the turn before has been started ("launch"), start storing and acting, wait for the
-device to have the actions (it learns first), send them. Starting to learn goes on meanwhile on a
-thread of its own ("learner thread").
+A turn of a batch is: wait until its last actions were handed over ("actions"), wait for its
+emulators, send their frames to the device ("upload"), wait until the learning of the turn before
+has been started ("launch"), start storing and acting. Starting to learn goes on meanwhile on a
+thread of its own ("learner thread"), and so does waiting for the device to have the actions, to
+hand them over ("sender thread").
 """
 
 import argparse
@@ -24,7 +26,7 @@ import json
 import os
 import time
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import Any
@@ -39,10 +41,13 @@ from munchausen.experiment.bench import Bench
 from munchausen.loops.host import HostLoop
 from munchausen.loops.lane import LaneSpec
 
-TRIED = ("envs", "batches", "threads", "nice", "apart")
+TRIED = ("envs", "batches", "threads", "nice", "apart", "sender")
 ROUNDS = 4
 IDLE = 20  # one beyond the largest niceness
-PARTS = ("emulators", "upload", "launch", "start", "device", "count", "learner thread")
+PARTS = (
+    *("actions", "emulators", "upload", "launch", "start", "count"),
+    *("learner thread", "sender thread"),
+)
 
 
 def waited() -> float:
@@ -100,20 +105,35 @@ class TimedLoop(HostLoop):
     def __init__(self, clock: Clock, *arguments: Any, **options: Any):
         super().__init__(*arguments, **options)
         self.clock = clock
-        self._submit = self._launcher.submit
+        self._submit, self._submit_sending = self._launcher.submit, self._sender.submit
         self._launcher.submit = self._submit_timed  # type: ignore[method-assign]
+        self._sender.submit = self._submit_sending_timed  # type: ignore[method-assign]
         self._upload = clock.timed("upload", self._upload)
         self._store = clock.timed("start", self._store)
-        self._send = clock.timed("device", self._send)
+        self._hand_over = clock.timed("sender thread", self._hand_over)
         self._count = clock.timed("count", self._count)
         self._learn = clock.timed("learner thread", self._learn)
         for envs in self.envs:
             envs.receive = clock.timed("emulators", envs.receive)
 
+    def send_at_once(self) -> None:
+        def call(function: Any, *arguments: Any) -> Any:
+            function(*arguments)
+            done: Future[None] = Future()
+            done.set_result(None)
+            return done
+
+        self._submit_sending = call
+
     def _submit_timed(self, *arguments: Any) -> Any:
         self.clock.turns += self.clock.runs
         future = self._submit(*arguments)
         future.result = self.clock.timed("launch", future.result)
+        return future
+
+    def _submit_sending_timed(self, *arguments: Any) -> Any:
+        future = self._submit_sending(*arguments)
+        future.result = self.clock.timed("actions", future.result)
         return future
 
 
@@ -147,7 +167,10 @@ class Trial:
         def make_loop() -> TimedLoop:
             if tried.get("nice") == IDLE:
                 os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-            return TimedLoop(self.clock, config, make, [lane], batches=tried.get("batches", 2))
+            loop = TimedLoop(self.clock, config, make, [lane], batches=tried.get("batches", 2))
+            if not tried.get("sender", 1):
+                loop.send_at_once()
+            return loop
 
         # On a thread of its own: emulators are like the thread that starts them.
         with cores_apart(tried.get("apart", 0)), ThreadPoolExecutor(1) as pool:

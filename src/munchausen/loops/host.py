@@ -66,11 +66,15 @@ class HostLoop:
         munchausen = any(spec.regulariser.alpha != 0 for spec in lanes)
         self.steps = make_steps(config, self.spec, munchausen=munchausen)
         self.programs = HostPrograms(self.steps, len(lanes), self.batch)
-        # The actions on their way: sent, their outcome not yet received.
+        # The actions on their way: asked for, their outcome not yet received.
         self._sent: list[Any] = [None] * len(self.envs)
+        self._sending: list[Future[None] | None] = [None] * len(self.envs)
         # Starting the many kernels of learning takes as long as they run: not on the thread
         # that keeps the environments busy.
         self._launcher = ThreadPoolExecutor(1, "learner")
+        # The device has actions ready after what it was given before them. While they are waited
+        # for here, the next batch can be received and sent to it.
+        self._sender = ThreadPoolExecutor(1, "actions")
 
     def init(self) -> HostState:
         keys = jnp.stack([jax.random.key(spec.seed) for spec in self.lanes])
@@ -109,6 +113,7 @@ class HostLoop:
 
     def close(self) -> None:
         self._launcher.shutdown()
+        self._sender.shutdown()
         for envs in self.envs:
             envs.close()
 
@@ -124,8 +129,8 @@ class HostLoop:
                 self._send(index, self._act(parts, t + index * self.batch, index))
         learning: Future[Parts] | None = None
         for _ in range(steps // self.config.envs):
-            for index, envs in enumerate(self.envs):
-                step = envs.receive()
+            for index in range(len(self.envs)):
+                step = self._receive(index)
                 t += self.batch
                 outcome = self._outcome(step)
                 if learning:
@@ -151,9 +156,9 @@ class HostLoop:
         """A step of all environments with these actions [lanes, envs], batch by batch as in
         `advance`, which may go on from there; but what they did before is not stored, and nothing
         is learned. For measuring."""
-        for index, envs in enumerate(self.envs):
+        for index in range(len(self.envs)):
             if self._sent[index] is not None:
-                envs.receive()
+                self._receive(index)
             self._send(index, actions[:, index * self.batch : (index + 1) * self.batch])
 
     def _learn(self, parts: Parts, t: int, learned: list[jax.Array]) -> Parts:
@@ -186,8 +191,20 @@ class HostLoop:
 
     def _send(self, index: int, actions: Any) -> None:
         self._sent[index] = actions
+        if len(self.envs) == 1:  # nothing else to do meanwhile
+            self._hand_over(index, actions)
+        else:
+            self._sending[index] = self._sender.submit(self._hand_over, index, actions)
+
+    def _hand_over(self, index: int, actions: Any) -> None:
         # Waits for the device, but only up to this action: learning is behind it.
         self.envs[index].send(np.asarray(actions).reshape(-1))
+
+    def _receive(self, index: int) -> HostSteps:
+        sending, self._sending[index] = self._sending[index], None
+        if sending:
+            sending.result()
+        return self.envs[index].receive()
 
     def _count(
         self,
@@ -214,7 +231,7 @@ class HostLoop:
         frames = []
         for index, envs in enumerate(self.envs):
             if self._sent[index] is not None:
-                envs.receive()  # of the episode that is given up
+                self._receive(index)  # of the episode that is given up
                 self._sent[index] = None
             seeds = [
                 int(np.random.SeedSequence([spec.seed, start, env]).generate_state(1)[0] >> 1)
