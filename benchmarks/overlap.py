@@ -18,7 +18,7 @@ A turn of a batch is: wait until its last actions were handed over ("actions"), 
 emulators, send their frames to the device ("upload"), wait until the learning of the turn before
 has been started ("launch"), start storing and acting. Starting to learn goes on meanwhile on a
 thread of its own ("learner thread"), and so does waiting for the device to have the actions, to
-hand them over ("sender thread").
+hand them over ("sender thread"; with sender=0 or one batch it is a part of the turn).
 """
 
 import argparse
@@ -175,9 +175,11 @@ class Trial:
         # On a thread of its own: emulators are like the thread that starts them.
         with cores_apart(tried.get("apart", 0)), ThreadPoolExecutor(1) as pool:
             self.loop = pool.submit(make_loop).result()
+
+    def prepare(self, seconds: float) -> None:
         self.bench = Bench(self.loop)
         self.bench.warm_up("training")
-        self.bench.settle(args.seconds, "environments", "training")
+        self.bench.settle(seconds, "environments", "training")
 
     def run(self, seconds: float) -> None:
         self.bench.run("environments", seconds)
@@ -223,11 +225,13 @@ def main() -> None:
         for tried in ({}, *map(dict, args.tries)):
             trials.append(Trial(args, tried))
             stack.enter_context(closing(trials[-1].loop))
+            trials[-1].prepare(args.seconds)
         for turn in range(ROUNDS):
             for trial in trials if turn % 2 else trials[::-1]:
                 trial.run(args.seconds / ROUNDS)
-        for trial in trials:
-            print(json.dumps(trial.report()), flush=True)
+            print(f"# so far, {turn + 1} of {ROUNDS} rounds", flush=True)
+            for trial in trials:
+                print(json.dumps(trial.report()), flush=True)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class Recorded:
         pass
 
 
-def make_loop(log, batches=1, **changes):
+def make_loop(log, batches=1, make_envs=Recorded, **changes):
     small = {
         "network": "mlp-small",
         "warmup_steps": 20,
@@ -59,7 +59,7 @@ def make_loop(log, batches=1, **changes):
     }
     config = override(resolve("m-dqn", "classic"), small | changes)
     lane = LaneSpec("m-dqn", 0, Regulariser(config.alpha, config.tau, config.clip_min))
-    loop = HostLoop(config, partial(Recorded, log), [lane], batches=batches)
+    loop = HostLoop(config, partial(make_envs, log), [lane], batches=batches)
     original = loop.programs._call
 
     def spy(key, *arguments):
@@ -133,3 +133,70 @@ def test_a_batch_is_acted_for_before_learning_starts():
     loop.close()
     words = [what for what, *_ in log if what in ("receive", "store and act")]
     assert words == ["receive", "store and act"] * (len(words) // 2)
+
+
+class Overwriting(Recorded):
+    """As emulators may: what was received is overwritten as soon as the next actions are there.
+    Hand-overs take their time, and if asked to fail from the third on."""
+
+    def __init__(self, log, count, *, fails=False):
+        super().__init__(log, count)
+        self.frames = self._frames()
+        self.fails, self.sends, self.on_their_way = fails, 0, False
+
+    def send(self, actions):
+        assert not self.on_their_way
+        self.sends += 1
+        if self.fails and self.sends >= 3:
+            raise ValueError("no such action")
+        for _ in range(1_000 * (self.sends % 3)):
+            actions.sum()
+        self.frames[:] = -1.0
+        self.on_their_way = True
+        super().send(actions)
+
+    def receive(self):
+        assert self.on_their_way
+        self.on_their_way = False
+        step = super().receive()
+        self.frames = step.frame
+        return step
+
+
+def run(batches, make_envs=Overwriting, *, waits_itself=False):
+    loop = make_loop([], batches, make_envs, envs=16, warmup_steps=32)
+    if waits_itself:
+        loop._send = lambda index, actions: (
+            loop._sent.__setitem__(index, actions),
+            loop._hand_over(index, actions),
+        )
+    state, chunks = loop.init(), []
+    try:
+        for t in (0, 80):
+            state, report = loop.advance(state, t, 80)
+            chunks.append(report())
+    finally:
+        loop.close()
+    return state, chunks
+
+
+@pytest.mark.parametrize("batches", (2, 4))
+def test_actions_handed_over_meanwhile_change_nothing(batches):
+    """No outcome is asked for before its actions are there, and what was received is used up
+    before the next ones are: the same bits as in a loop that waits for each."""
+    expected, actual = (run(batches, waits_itself=waits) for waits in (True, False))
+    for ours, theirs in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        if jnp.issubdtype(ours.dtype, jax.dtypes.prng_key):
+            ours, theirs = jax.random.key_data(ours), jax.random.key_data(theirs)
+        np.testing.assert_array_equal(ours, theirs)
+    assert np.asarray(actual[0].lane.ring.frames)[0, :11].min() >= 0
+
+
+def test_actions_that_cannot_be_handed_over():
+    """The loop says why, also when it is asked again, and does not wait for their outcome."""
+    loop = make_loop([], 2, partial(Overwriting, fails=True), envs=16, warmup_steps=32)
+    state = loop.init()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no such action"):
+            loop.advance(state, 0, 160)
+    loop.close()

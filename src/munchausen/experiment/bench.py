@@ -206,8 +206,7 @@ class Bench:
         def turn() -> int:
             nonlocal turns
             ahead.append(learn(np.int32(turns)))
-            # Not too far ahead of the device, and never so that it waits for what comes next: in
-            # training the launcher is ahead of it too.
+            # A few turns are always queued, so that the device never idles.
             if len(ahead) > _TURNS_AHEAD:
                 jax.block_until_ready(ahead.popleft())
             turns += 1

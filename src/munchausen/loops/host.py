@@ -72,8 +72,8 @@ class HostLoop:
         # Starting the many kernels of learning takes as long as they run: not on the thread
         # that keeps the environments busy.
         self._launcher = ThreadPoolExecutor(1, "learner")
-        # The device has actions ready after what it was given before them. While they are waited
-        # for here, the next batch can be received and sent to it.
+        # Actions are ready once the device has done what it was given before them. This thread
+        # waits for them and hands them over; the loop meanwhile receives the next batch.
         self._sender = ThreadPoolExecutor(1, "actions")
 
     def init(self) -> HostState:
@@ -201,9 +201,8 @@ class HostLoop:
         self.envs[index].send(np.asarray(actions).reshape(-1))
 
     def _receive(self, index: int) -> HostSteps:
-        sending, self._sending[index] = self._sending[index], None
-        if sending:
-            sending.result()
+        if sending := self._sending[index]:
+            sending.result()  # raises what kept them from being handed over, each time it is asked
         return self.envs[index].receive()
 
     def _count(

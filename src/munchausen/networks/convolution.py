@@ -1,6 +1,5 @@
 """Convolutions, in the form that each kind of machine has soonest."""
 
-import math
 from typing import Literal, NamedTuple
 
 import equinox as eqx
@@ -14,7 +13,6 @@ from munchausen.networks.layers import INITIALISERS, InitialiserName, sum_in_two
 Padding = Literal["SAME", "VALID"]
 
 _MANY = 200  # inputs to one output: MinAtar's convolution has at most 90, Atari's at least 256
-_PIECES = 32  # of a sum over all pixels of a batch
 
 
 class Convolution(eqx.Module):
@@ -130,27 +128,24 @@ class Convolution(eqx.Module):
 
         What JAX would derive has the shifted gradients beside each other and multiplies them by
         images and by weights. On a GPU the weights' product is then one long sum, which XLA cuts
-        into pieces, and pads and copies both sides to do so; here a piece is a few images. And
-        the images' gradient, for which the layers below wait, is a product first and shifted
-        after, as the outputs are.
+        into pieces, and pads and copies both sides to do so; here each image is a piece. And the
+        images' gradient, for which the layers below wait, is a product first and shifted after,
+        as the outputs are.
         """
-        n, b, c, inputs = images.shape
+        _, b, c, inputs = images.shape
         turned = self.weight.reshape(inputs, -1, gradient.shape[-1]).transpose(2, 1, 0)
         # Behind the barrier the gradient is made once, not again for each shift, and `turned` is
         # not made in one kernel with the weights' update, which comes last.
         gradient, turned = jax.lax.optimization_barrier((gradient, turned))
         shifts_back = [_Shift(*((-low, -high) for low, high in by)) for by in self._shifts(b, c)]
 
-        beside = jnp.concatenate([_shift(gradient, by) for by in shifts_back], axis=-1)
-        pieces = math.gcd(n, _PIECES)
-        by_piece = jnp.einsum(
-            "gpi,gpo->gio",
-            images.reshape(pieces, -1, inputs),
-            beside.reshape(pieces, -1, beside.shape[-1]),
-        )
+        shifted = jnp.concatenate([_shift(gradient, by) for by in shifts_back], axis=-1)
+        # Pixels on one axis: of two, XLA copies the images.
+        pixels, of_shifts = (x.reshape(len(x), b * c, -1) for x in (images, shifted))
+        by_image = jnp.einsum("npi,npo->nio", pixels, of_shifts)
         # Without the barrier XLA makes one sum of the two again.
-        weight = jnp.sum(jax.lax.optimization_barrier(by_piece), axis=0)
-        bias = sum_in_two(gradient.swapaxes(0, 1))
+        weight = jnp.sum(jax.lax.optimization_barrier(by_image), axis=0)
+        bias = sum_in_two(gradient.swapaxes(0, 1))  # rows first, then images and columns
         product = gradient @ turned.reshape(len(turned), -1)
         of_layer = eqx.tree_at(lambda layer: (layer.weight, layer.bias), self, (weight, bias))
         return of_layer, _add_shifted(product, shifts_back)
