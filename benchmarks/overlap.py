@@ -44,10 +44,8 @@ from munchausen.loops.lane import LaneSpec
 TRIED = ("envs", "batches", "threads", "nice", "apart", "sender")
 ROUNDS = 4
 IDLE = 20  # one beyond the largest niceness
-PARTS = (
-    *("actions", "emulators", "upload", "launch", "start", "count"),
-    *("learner thread", "sender thread"),
-)
+TURN = ("actions", "emulators", "upload", "launch", "start", "count")
+PARTS = (*TURN, "learner thread", "sender thread")
 
 
 def waited() -> float:
@@ -172,7 +170,7 @@ class Trial:
                 loop.send_at_once()
             return loop
 
-        # On a thread of its own: emulators are like the thread that starts them.
+        # On a thread of its own: the emulators' threads inherit its policy.
         with cores_apart(tried.get("apart", 0)), ThreadPoolExecutor(1) as pool:
             self.loop = pool.submit(make_loop).result()
 

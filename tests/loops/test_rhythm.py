@@ -163,13 +163,10 @@ class Overwriting(Recorded):
         return step
 
 
-def run(batches, make_envs=Overwriting, *, waits_itself=False):
-    loop = make_loop([], batches, make_envs, envs=16, warmup_steps=32)
+def run(batches, *, waits_itself):
+    loop = make_loop([], batches, Overwriting, envs=16, warmup_steps=32)
     if waits_itself:
-        loop._send = lambda index, actions: (
-            loop._sent.__setitem__(index, actions),
-            loop._hand_over(index, actions),
-        )
+        loop._sender.submit = lambda function, *arguments: function(*arguments)
     state, chunks = loop.init(), []
     try:
         for t in (0, 80):

@@ -194,8 +194,8 @@ class _Shift(NamedTuple):
 
 
 def _shift(images: Float[Array, "*n b c K"], by: _Shift) -> Float[Array, "*n h w K"]:
-    all_of = (0, 0, 0)
-    edges = [all_of] * (images.ndim - 3) + [(*by.rows, 0), (*by.columns, 0), all_of]
+    as_it_is = (0, 0, 0)
+    edges = [as_it_is] * (images.ndim - 3) + [(*by.rows, 0), (*by.columns, 0), as_it_is]
     return jax.lax.pad(images, 0.0, edges)
 
 
