@@ -4,7 +4,8 @@
     python benchmarks/overlap.py --try threads=10 nice=5 --try batches=5 threads=5 --try apart=2
 
 The preset and each `--try` take turns, since a machine's speed changes by a third within minutes;
-each has emulators and a replay of its own. A line of JSON for each:
+each is a process with emulators and a replay of its own. They start their emulators side by side
+and compile one after the other (timings choose kernels). A line of JSON for each:
 
     envs=K      environments in all
     batches=K   environments in K batches that take turns (1 if updates cannot be split so)
@@ -15,20 +16,20 @@ each has emulators and a replay of its own. A line of JSON for each:
     sender=0    actions are waited for in the turn itself, not on a thread of their own
 
 A turn of a batch is: wait until its last actions were handed over ("actions"), wait for its
-emulators, send their frames to the device ("upload"), wait until the learning of the turn before
-has been started ("launch"), start storing and acting. Starting to learn goes on meanwhile on a
-thread of its own ("learner thread"), and so does waiting for the device to have the actions, to
-hand them over ("sender thread"; with sender=0 or one batch it is a part of the turn).
+emulators, start storing and acting, start learning. Meanwhile a thread of its own waits for the
+device to have the actions and hands them over ("sender thread"; with sender=0 a part of the turn).
 """
 
 import argparse
 import json
+import multiprocessing
 import os
 import time
 from collections import defaultdict
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
+from multiprocessing.connection import Connection
 from typing import Any
 
 import jax
@@ -44,8 +45,7 @@ from munchausen.loops.lane import LaneSpec
 TRIED = ("envs", "batches", "threads", "nice", "apart", "sender")
 ROUNDS = 4
 IDLE = 20  # one beyond the largest niceness
-TURN = ("actions", "emulators", "upload", "launch", "start", "count")
-PARTS = (*TURN, "learner thread", "sender thread")
+PARTS = ("actions", "emulators", "start", "learn", "count", "sender thread")
 
 
 def waited() -> float:
@@ -103,14 +103,12 @@ class TimedLoop(HostLoop):
     def __init__(self, clock: Clock, *arguments: Any, **options: Any):
         super().__init__(*arguments, **options)
         self.clock = clock
-        self._submit, self._submit_sending = self._launcher.submit, self._sender.submit
-        self._launcher.submit = self._submit_timed  # type: ignore[method-assign]
-        self._sender.submit = self._submit_sending_timed  # type: ignore[method-assign]
-        self._upload = clock.timed("upload", self._upload)
+        self._submit = self._sender.submit
+        self._sender.submit = self._submit_timed  # type: ignore[method-assign]
         self._store = clock.timed("start", self._store)
+        self._learn = clock.timed("learn", self._learn)
         self._hand_over = clock.timed("sender thread", self._hand_over)
         self._count = clock.timed("count", self._count)
-        self._learn = clock.timed("learner thread", self._learn)
         for envs in self.envs:
             envs.receive = clock.timed("emulators", envs.receive)
 
@@ -121,16 +119,11 @@ class TimedLoop(HostLoop):
             done.set_result(None)
             return done
 
-        self._submit_sending = call
+        self._submit = call
 
     def _submit_timed(self, *arguments: Any) -> Any:
         self.clock.turns += self.clock.runs
         future = self._submit(*arguments)
-        future.result = self.clock.timed("launch", future.result)
-        return future
-
-    def _submit_sending_timed(self, *arguments: Any) -> Any:
-        future = self._submit_sending(*arguments)
         future.result = self.clock.timed("actions", future.result)
         return future
 
@@ -151,7 +144,7 @@ class Trial:
     """The loop under one set of changes, ready to take turns with others."""
 
     def __init__(self, args: argparse.Namespace, tried: dict[str, int]):
-        self.tried, self.clock = tried, Clock()
+        self.tried, self.clock, self.seconds = tried, Clock(), args.seconds
         self.listing = find(args.env)
         changes = dict(item.split("=", 1) for item in args.set)
         if "envs" in tried:
@@ -174,20 +167,22 @@ class Trial:
         with cores_apart(tried.get("apart", 0)), ThreadPoolExecutor(1) as pool:
             self.loop = pool.submit(make_loop).result()
 
-    def prepare(self, seconds: float) -> None:
+    def prepare(self) -> str:
         self.bench = Bench(self.loop)
         self.bench.warm_up("training")
-        self.bench.settle(seconds, "environments", "training")
+        self.bench.settle(self.seconds / 2, "environments", "training")
+        return f"# ready: {self.tried}, {jax.devices()[0].device_kind}"
 
-    def run(self, seconds: float) -> None:
-        self.bench.run("environments", seconds)
+    def run(self) -> str:
+        self.bench.run("environments", self.seconds / ROUNDS)
         with self.clock.running():
-            self.bench.run("training", seconds)
+            self.bench.run("training", self.seconds / ROUNDS)
+        return self.report()
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> str:
         frames, clock = self.listing.frames_per_step, self.clock
         emulators, whole = self.bench.rate("environments"), self.bench.rate("training")
-        return {
+        report = {
             "tried": self.tried,
             "batches": len(self.loop.envs),
             "emulators": round(emulators * frames),
@@ -197,6 +192,15 @@ class Trial:
             "on a core": clock.a_turn(clock.on_a_core),
             "for a core": clock.a_turn(clock.for_a_core),
         }
+        return json.dumps(report)
+
+
+def take_turns(args: argparse.Namespace, tried: dict[str, int], orders: Connection) -> None:
+    """A process of its own: a trial that does as it is told."""
+    trial = Trial(args, tried)
+    with closing(trial.loop):
+        for order in iter(orders.recv, "end"):
+            orders.send(getattr(trial, order)())
 
 
 def parse(argument: str) -> tuple[str, int]:
@@ -216,20 +220,28 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--try", dest="tries", nargs="+", action="append", type=parse, default=[])
     args = parser.parse_args()
-    device = jax.devices()[0]
-    print(f"# {device.device_kind}, {os.cpu_count()} cores, jax {jax.__version__}", flush=True)
-    with ExitStack() as stack:
-        trials = []
-        for tried in ({}, *map(dict, args.tries)):
-            trials.append(Trial(args, tried))
-            stack.enter_context(closing(trials[-1].loop))
-            trials[-1].prepare(args.seconds)
-        for turn in range(ROUNDS):
-            for trial in trials if turn % 2 else trials[::-1]:
-                trial.run(args.seconds / ROUNDS)
-            print(f"# so far, {turn + 1} of {ROUNDS} rounds", flush=True)
-            for trial in trials:
-                print(json.dumps(trial.report()), flush=True)
+    tries = [{}, *map(dict, args.tries)]
+    os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 / len(tries):.3f}")
+    print(f"# {os.cpu_count()} cores, jax {jax.__version__}", flush=True)
+    trials, context = [], multiprocessing.get_context("spawn")
+    for tried in tries:
+        here, there = context.Pipe()
+        context.Process(target=take_turns, args=(args, tried, there), daemon=True).start()
+        there.close()  # so that a trial that dies is noticed
+        trials.append(here)
+
+    def tell(trial: Connection, order: str) -> str:
+        trial.send(order)
+        return trial.recv()
+
+    for trial in trials:
+        print(tell(trial, "prepare"), flush=True)
+    for turn in range(ROUNDS):
+        reports = [tell(trial, "run") for trial in (trials if turn % 2 else trials[::-1])]
+        print(f"# so far, {turn + 1} of {ROUNDS} rounds", flush=True)
+        print(*(reports if turn % 2 else reports[::-1]), sep="\n", flush=True)
+    for trial in trials:
+        trial.send("end")
 
 
 if __name__ == "__main__":

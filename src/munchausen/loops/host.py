@@ -36,13 +36,14 @@ class HostState(NamedTuple):
 class HostLoop:
     """Environments step in one batch, or in several that take turns:
 
-        receive what the batch did; store it; act for it; start learning; send the actions
+        receive what the batch did; store it; act for it; start learning
 
-    Learning is dispatched, not awaited: it runs on the device while the environments step on
-    the host. Of several batches one is stored and acted for while the others step, so that both
-    the emulators and the device always have work. An action comes from the newest parameters
-    there are when it is asked for, short of the learning that overlaps it: the policy lags by
-    at most one round of all environments.
+    Programs are dispatched, not awaited: the device learns while the environments step on the
+    host. A thread of its own waits for the actions and hands them to their batch, while this
+    one starts the learning, which takes a millisecond. Of several batches one is stored and
+    acted for while the others step, so that both the emulators and the device always have work.
+    An action comes from the newest parameters there are when it is asked for, short of the
+    learning that overlaps it: the policy lags by at most one round of all environments.
 
     With one environment nothing overlaps and the order is Algorithm 1's: store, learn, act.
     """
@@ -69,11 +70,6 @@ class HostLoop:
         # The actions on their way: asked for, their outcome not yet received.
         self._sent: list[Any] = [None] * len(self.envs)
         self._sending: list[Future[None] | None] = [None] * len(self.envs)
-        # Starting the many kernels of learning takes as long as they run: not on the thread
-        # that keeps the environments busy.
-        self._launcher = ThreadPoolExecutor(1, "learner")
-        # Actions are ready once the device has done what it was given before them. This thread
-        # waits for them and hands them over; the loop meanwhile receives the next batch.
         self._sender = ThreadPoolExecutor(1, "actions")
 
     def init(self) -> HostState:
@@ -112,7 +108,6 @@ class HostLoop:
         return self._with_learner(state, drop_axis)
 
     def close(self) -> None:
-        self._launcher.shutdown()
         self._sender.shutdown()
         for envs in self.envs:
             envs.close()
@@ -127,27 +122,22 @@ class HostLoop:
         if self._sent[0] is None:
             for index in range(len(self.envs)):
                 self._send(index, self._act(parts, t + index * self.batch, index))
-        learning: Future[Parts] | None = None
         for _ in range(steps // self.config.envs):
             for index in range(len(self.envs)):
                 step = self._receive(index)
                 t += self.batch
                 outcome = self._outcome(step)
-                if learning:
-                    outcome = self._upload(outcome)
-                    parts = learning.result()
                 # When this batch acts again, the others' steps on their way come before.
                 act_at = t + (len(self.envs) - 1) * self.batch
                 if self.config.envs == 1:
                     parts, _ = self._store(parts, index, outcome)
                     parts = self._learn(parts, t, learned)
-                    actions = self._act(parts, act_at, index)
+                    self._send(index, self._act(parts, act_at, index))
                 else:
                     parts, actions = self._store(parts, index, outcome, act_at)
-                    learning = self._launcher.submit(self._learn, parts, t, learned)
-                self._send(index, actions)
+                    self._send(index, actions)
+                    parts = self._learn(parts, t, learned)
                 self._count(index, step, episode_return, episode_length, ended)
-        parts = learning.result() if learning else parts
         lane = self.programs.put_together(parts)
         report = partial(_collect, ended, learned, len(self.lanes))
         return HostState(lane, episode_return, episode_length), report
@@ -191,7 +181,8 @@ class HostLoop:
 
     def _send(self, index: int, actions: Any) -> None:
         self._sent[index] = actions
-        if len(self.envs) == 1:  # nothing else to do meanwhile
+        if self.config.envs == 1 or isinstance(actions, np.ndarray):
+            self._sending[index] = None  # nothing to do meanwhile, or nothing to wait for
             self._hand_over(index, actions)
         else:
             self._sending[index] = self._sender.submit(self._hand_over, index, actions)
@@ -253,10 +244,6 @@ class HostLoop:
             part(step.frame),  # the one upload of this frame
             part(step.final_frame),
         )
-
-    def _upload(self, outcome: Outcome) -> Outcome:
-        """Sends the frames ahead, while the learning before them is still being started."""
-        return outcome._replace(frame=jax.device_put(outcome.frame))
 
     def _by_lane(self, x: np.ndarray) -> np.ndarray:
         return x.reshape(len(self.lanes), self.batch, *x.shape[1:])
