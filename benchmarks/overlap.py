@@ -14,6 +14,7 @@ and compile one after the other (timings choose kernels). A line of JSON for eac
                 they run on cores that nothing else wants
     apart=K     so many cores are kept free of emulators
     sender=0    actions are waited for in the turn itself, not on a thread of their own
+    loops=1     a program's loops are a part of its graph of kernels, on a GPU
 
 A turn of a batch is: wait until its last actions were handed over ("actions"), wait for its
 emulators, start storing and acting, start learning. Meanwhile a thread of its own waits for the
@@ -39,12 +40,15 @@ from munchausen.backup import Regulariser
 from munchausen.envs import find
 from munchausen.envs.atari import AtariEnvironments, protocol_of
 from munchausen.experiment.bench import Bench
+from munchausen.loops.compiling import OPTIONS
 from munchausen.loops.host import HostLoop
 from munchausen.loops.lane import LaneSpec
 
-TRIED = ("envs", "batches", "threads", "nice", "apart", "sender")
+TRIED = ("envs", "batches", "threads", "nice", "apart", "sender", "loops")
 ROUNDS = 4
 IDLE = 20  # one beyond the largest niceness
+# XLA's default and WHILE. With CONVOLUTION the second start on a machine failed (README.md).
+GRAPHS = "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,WHILE"
 PARTS = ("actions", "emulators", "start", "learn", "count", "sender thread")
 
 
@@ -145,6 +149,8 @@ class Trial:
 
     def __init__(self, args: argparse.Namespace, tried: dict[str, int]):
         self.tried, self.clock, self.seconds = tried, Clock(), args.seconds
+        if tried.get("loops"):
+            OPTIONS["gpu"]["xla_gpu_enable_command_buffer"] = GRAPHS
         self.listing = find(args.env)
         changes = dict(item.split("=", 1) for item in args.set)
         if "envs" in tried:

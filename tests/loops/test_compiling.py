@@ -26,11 +26,8 @@ def asked_anew():
 def test_the_options_are_known_to_this_jax(monkeypatch, device):
     """XLA reads the name and the value wherever it compiles, and refuses one that it lacks."""
     monkeypatch.setattr(jax, "default_backend", lambda: device)
-    assert compiling.known_options(device, False) == compiling.OPTIONS[device] != {}
-    more = compiling.ONE_GRAPH.get(device, {})
-    assert compiling.known_options(device, True) == compiling.OPTIONS[device] | more
-    for one_graph in (False, True):
-        assert compiled(lambda x: x + 1, "tf32", one_graph=one_graph)(jnp.float32(1)) == 2
+    assert compiling.known_options(device) == compiling.OPTIONS[device] != {}
+    assert compiled(lambda x: x + 1, "tf32")(jnp.float32(1)) == 2
 
 
 def test_a_device_without_options_compiles(monkeypatch):
@@ -45,7 +42,7 @@ def test_an_option_that_a_later_jax_drops_is_left_out(monkeypatch, name, value):
     monkeypatch.setitem(compiling.OPTIONS["cpu"], name, value)
     with pytest.warns(UserWarning, match=f"no option {name}={value}"):
         assert compiled(lambda x: x + 1, "tf32")(jnp.float32(1)) == 2
-    assert name not in compiling.known_options("cpu", False)
+    assert name not in compiling.known_options("cpu")
 
 
 def test_the_first_argument_is_used_up_only_where_asked():

@@ -26,26 +26,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
 }
 
-# XLA's default makes a graph of the kernels between two convolutions or two turns of a loop. So all
-# that a program does is one: in the host loop starting its programs takes 1.3 ms in place of 1.7,
-# and learning is 8% faster. A program that is one long loop loses by it.
-ONE_GRAPH: dict[str, dict[str, Any]] = {
-    "gpu": {
-        "xla_gpu_enable_command_buffer": (
-            "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,CONVOLUTION,WHILE"
-        ),
-    },
-}
-
 _UNKNOWN = ("No such compile option", "not a valid enum value")
 
 
 def compiled(
-    function: Callable[..., Any],
-    precision: Precision,
-    *,
-    uses_up_first: bool = False,
-    one_graph: bool = False,
+    function: Callable[..., Any], precision: Precision, *, uses_up_first: bool = False
 ) -> Callable[..., Any]:
     """`function` as a program for this machine's device. It may write its results over its
     first argument (a lane, gigabytes of it replay) if that is used up by the call."""
@@ -58,17 +43,15 @@ def compiled(
     return jax.jit(
         traced if precision == "float32" else function,  # JAX's default on a GPU is tf32
         donate_argnums=0 if uses_up_first else (),
-        compiler_options=known_options(jax.default_backend(), one_graph),
+        compiler_options=known_options(jax.default_backend()),
     )
 
 
 @functools.cache
-def known_options(backend: str, one_graph: bool) -> dict[str, Any]:
+def known_options(backend: str) -> dict[str, Any]:
     """Those that this version of XLA has: it refuses a program with one that it lacks."""
-    known, options = {}, OPTIONS.get(backend, {})
-    if one_graph:
-        options = options | ONE_GRAPH.get(backend, {})
-    for name, value in options.items():
+    known = {}
+    for name, value in OPTIONS.get(backend, {}).items():
         try:
             jax.jit(lambda x: x + 1, compiler_options={name: value})(0)
             known[name] = value

@@ -121,8 +121,7 @@ class HostPrograms:
             fields = _fields(lane)
             return {name: jax.tree.leaves(fields[name]) for name in changes}, result
 
-        precision = self.steps.config.precision
-        return compiled(program, precision, uses_up_first=True, one_graph=True)
+        return compiled(program, self.steps.config.precision, uses_up_first=True)
 
     def _over_lanes(
         self, function: Callable[..., tuple[Lane, Any]], lane: Lane, *arguments: Any
