@@ -47,7 +47,7 @@ from munchausen.loops.lane import LaneSpec
 TRIED = ("envs", "batches", "threads", "nice", "apart", "sender", "loops")
 ROUNDS = 4
 IDLE = 20  # one beyond the largest niceness
-# XLA's default and WHILE. With CONVOLUTION the second start on a machine failed (README.md).
+# XLA's default and WHILE. With CONVOLUTION later starts on a machine failed (README.md).
 GRAPHS = "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,WHILE"
 PARTS = ("actions", "emulators", "start", "learn", "count", "sender thread")
 
