@@ -23,6 +23,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "xla_cpu_experimental_ynn_fusion_type": (
             "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
         ),
+        # By default the weights of Atari's hidden layer, 16 MB, are copied before they are updated.
+        "xla_cpu_copy_insertion_use_region_analysis": True,
     },
 }
 

@@ -81,8 +81,7 @@ _multiply_few.defvjp(_multiply_few_forward, _multiply_few_backward)
 def _multiply_large(x: Float[Array, "B I"], weight: Float[Array, "O I"]) -> Float[Array, "B O"]:
     """x W' for many weights and few rows, as a CPU has it soonest: W x', with x' in memory. As
     x W' the library turns W, 16 MB of it on Atari, to have it by columns."""
-    keep = jax.lax.optimization_barrier  # or XLA makes x W' of it again
-    return keep(weight @ keep(x.T)).T
+    return _in_memory(weight @ _in_memory(x.T)).T  # or XLA makes x W' of it again
 
 
 def _multiply_large_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
@@ -91,8 +90,10 @@ def _multiply_large_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array
 
 def _multiply_large_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
     x, weight = kept
-    return gradient @ weight, gradient.T @ x
+    return gradient @ weight, _in_memory(gradient.T) @ x
 
+
+_in_memory = jax.lax.optimization_barrier
 
 _multiply_large.defvjp(_multiply_large_forward, _multiply_large_backward)
 
