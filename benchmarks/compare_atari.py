@@ -3,7 +3,9 @@
     python benchmarks/compare_atari.py --sb3 PYTHON [--rounds 3]
 
 The two take turns; the median of the rounds counts. Both: the paper's network, batch 32, one
-gradient step for every 4 agent steps, ε = 0.01, a replay of 20,000.
+gradient step for every 4 agent steps, ε = 0.01, a replay of 20,000. Ours steps 40 environments
+and then learns 10 times; theirs steps one 4 times and learns once. How PYTHON is set up:
+peers/README.md.
 """
 
 import argparse

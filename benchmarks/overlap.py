@@ -37,6 +37,7 @@ import jax
 
 from munchausen.agent import override, resolve
 from munchausen.backup import Regulariser
+from munchausen.cores import cores
 from munchausen.envs import find
 from munchausen.envs.atari import AtariEnvironments, protocol_of
 from munchausen.experiment.bench import Bench
@@ -228,17 +229,22 @@ def main() -> None:
     args = parser.parse_args()
     tries = [{}, *map(dict, args.tries)]
     os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 / len(tries):.3f}")
-    print(f"# {os.cpu_count()} cores, jax {jax.__version__}", flush=True)
-    trials, context = [], multiprocessing.get_context("spawn")
+    print(f"# {cores()} cores, jax {jax.__version__}", flush=True)
+    trials, processes, context = [], [], multiprocessing.get_context("spawn")
     for tried in tries:
         here, there = context.Pipe()
-        context.Process(target=take_turns, args=(args, tried, there), daemon=True).start()
+        process = context.Process(target=take_turns, args=(args, tried, there), daemon=True)
+        process.start()
         there.close()  # so that a trial that dies is noticed
         trials.append(here)
+        processes.append(process)
 
     def tell(trial: Connection, order: str) -> str:
         trial.send(order)
-        return trial.recv()
+        try:
+            return trial.recv()
+        except EOFError:
+            raise SystemExit(f"{tries[trials.index(trial)]} ended: what it said is above") from None
 
     for trial in trials:
         print(tell(trial, "prepare"), flush=True)
@@ -246,8 +252,9 @@ def main() -> None:
         reports = [tell(trial, "run") for trial in (trials if turn % 2 else trials[::-1])]
         print(f"# so far, {turn + 1} of {ROUNDS} rounds", flush=True)
         print(*(reports if turn % 2 else reports[::-1]), sep="\n", flush=True)
-    for trial in trials:
+    for trial, process in zip(trials, processes, strict=True):
         trial.send("end")
+        process.join()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import os
 import jax
 import pytest
 
+from munchausen import Agent
 from munchausen.program_cache import prune, use_program_cache
 
 
@@ -47,6 +48,7 @@ def kept_configuration():
 def test_the_folder_is_the_users(tmp_path, monkeypatch):
     monkeypatch.delenv("MUNCHAUSEN_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    jax.config.update("jax_compilation_cache_dir", None)
     use_program_cache()
     assert jax.config.jax_compilation_cache_dir == str(tmp_path / "munchausen" / "jax")
     monkeypatch.setenv("MUNCHAUSEN_CACHE_DIR", str(tmp_path / "own"))
@@ -55,3 +57,15 @@ def test_the_folder_is_the_users(tmp_path, monkeypatch):
     monkeypatch.setenv("MUNCHAUSEN_CACHE_DIR", "")
     use_program_cache()  # leaves JAX as it is
     assert jax.config.jax_compilation_cache_dir == str(tmp_path / "own")
+    monkeypatch.delenv("MUNCHAUSEN_CACHE_DIR")
+    use_program_cache()  # as JAX's own variable would have set it
+    assert jax.config.jax_compilation_cache_dir == str(tmp_path / "own")
+
+
+@pytest.mark.usefixtures("kept_configuration")
+def test_an_agent_in_python_keeps_its_programs_too(tmp_path, monkeypatch):
+    monkeypatch.delenv("MUNCHAUSEN_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    jax.config.update("jax_compilation_cache_dir", None)
+    Agent("m-dqn", env="gym/CartPole-v1")
+    assert jax.config.jax_compilation_cache_dir == str(tmp_path / "munchausen" / "jax")

@@ -67,6 +67,7 @@ class TestWatch:
         assert code == 0
         report = json.loads(text)
         assert report["files"] == [str(out), str(tmp_path / "clip.gif")]
+        assert report["ended"] == (report["steps"] < 12)
         with av.open(str(out)) as video:
             frames = [frame.to_ndarray(format="rgb24") for frame in video.decode(video=0)]
         assert len(frames) == report["steps"]
@@ -79,7 +80,8 @@ class TestWatch:
     def test_shows_what_the_agent_thinks(self, minatar_run):
         policy = load_run(minatar_run)
         moments = list(playing.play(policy, epsilon=0.0, seed=1, max_steps=200))
-        assert 0 < len(moments) <= 200
+        assert 0 < len(moments) < 200
+        assert [moment.over for moment in moments] == [False] * (len(moments) - 1) + [True]
         for moment in moments:
             assert moment.action == np.argmax(moment.q)
             np.testing.assert_allclose(moment.policy.sum(), 1, rtol=1e-5)
@@ -90,6 +92,11 @@ class TestWatch:
         np.testing.assert_allclose([m.score for m in moments[1:]], scores[:-1])
         again = list(playing.play(policy, epsilon=0.0, seed=1, max_steps=200))
         assert [m.action for m in again] == [m.action for m in moments]
+
+    def test_says_when_the_episode_goes_on(self, capsys, minatar_run, tmp_path):
+        words = ["watch", str(minatar_run), "--no-gif", "--out", str(tmp_path / "clip.mp4")]
+        assert "the episode goes on" in munchausen(capsys, *words, "--steps", "2")[1]
+        assert "the episode goes on" not in munchausen(capsys, *words)[1]
 
     def test_names_of_actions(self):
         assert action_names(find("Breakout")) == ["NOOP", "FIRE", "RIGHT", "LEFT"]

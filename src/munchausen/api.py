@@ -30,6 +30,7 @@ from munchausen.experiment.settings import make_settings, round_up
 from munchausen.experiment.training import Training
 from munchausen.loops.compiling import compiled
 from munchausen.networks import Network
+from munchausen.program_cache import use_program_cache
 from munchausen.progress import show_progress
 
 
@@ -49,6 +50,7 @@ class Agent:
     ):
         if not isinstance(env, str):
             raise UserError(f"env is a name, such as 'gym/CartPole-v1', not {type(env).__name__}")
+        use_program_cache()
         import_module_of(env)
         self._settings = make_settings([agent], env, seeds=[seed], changes=changes)
         self._training: Training | None = None
@@ -104,7 +106,7 @@ class Agent:
             self._training.settings = self._settings
             if self._out is not None:
                 folder = reopen(self._out, self._settings)
-                folder.note_start(self._settings)
+                folder.note_start(self._settings, done)
                 self._training.attach(folder)
         name = f"{self._settings.lanes[0].agent} on {self._settings.env}"
         self._learned = None
@@ -156,6 +158,7 @@ class Agent:
     @classmethod
     def load(cls, path: str | Path, *, lane: int = 0) -> "Agent":
         """From a file that `save` wrote, or from a run's folder."""
+        use_program_cache()
         path = Path(path)
         policy = load_run(path, lane) if path.is_dir() else load_policy(path)
         agent = cls.__new__(cls)

@@ -9,11 +9,16 @@ _ENTRIES = "*-cache"  # as JAX names them
 
 
 def use_program_cache() -> None:
-    """Set `MUNCHAUSEN_CACHE_DIR` to another folder, or to nothing to keep none."""
+    """Set `MUNCHAUSEN_CACHE_DIR` to another folder, or to nothing to keep none. Where it is not
+    set, a folder that JAX has been given already stays."""
     import jax
 
-    home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    folder = os.environ.get("MUNCHAUSEN_CACHE_DIR", str(home / "munchausen" / "jax"))
+    folder = os.environ.get("MUNCHAUSEN_CACHE_DIR")
+    if folder is None:
+        if jax.config.jax_compilation_cache_dir:
+            return
+        home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+        folder = str(home / "munchausen" / "jax")
     if folder:
         prune(Path(folder), MOST_BYTES)
         jax.config.update("jax_compilation_cache_dir", folder)

@@ -76,7 +76,7 @@ def show_progress(name: str, stream: Any = None):
 
         def watch(p: Progress) -> None:
             if p.compiling:
-                bar.update(task, completed=p.step, total=p.steps)
+                bar.update(task, completed=p.step, total=p.steps, score="compiling …", speed="")
                 return
             bar.update(
                 task,

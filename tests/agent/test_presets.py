@@ -64,6 +64,25 @@ def test_numbers_of_the_paper(name):
     assert (c.fractions, c.target_fractions, c.policy_fractions, c.cosines) == (64, 64, 32, 64)
 
 
+ORIGINAL = {  # warm-up, ε and the steps to it, evaluation ε, n: Dopamine's *_original files
+    "dqn": (50_000, 0.1, 1_000_000, 0.05, 1),
+    "iqn": (50_000, 0.01, 1_000_000, 0.001, 1),
+    "rainbow": (20_000, 0.01, 250_000, 0.001, 3),
+}
+
+
+@pytest.mark.parametrize("name", ORIGINAL)
+def test_numbers_of_the_original_protocol(name):
+    c = resolve(name, "atari-original")
+    numbers = (c.warmup_steps, c.epsilon, c.epsilon_decay_steps, c.evaluation_epsilon, c.n_step)
+    assert numbers == ORIGINAL[name]
+    assert c.target_period_steps == 10_000
+    # The rest is as ever.
+    modern = resolve(name, "atari")
+    for field in ("learning_rate", "optimizer_eps", "discount", "capacity", "batch_size"):
+        assert getattr(c, field) == getattr(modern, field)
+
+
 def test_numbers_of_minatar():
     """Revisiting Rainbow's settings, but that an agent keeps its own n."""
     c = resolve("m-dqn", "minatar")

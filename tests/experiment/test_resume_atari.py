@@ -1,6 +1,7 @@
 """Atari, killed and resumed. Emulators cannot be saved, so no bits are compared: every step is
 counted once, every update made once, and what the replay held it still holds."""
 
+import json
 import random
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from munchausen.experiment.checkpoint import (
     read_manifest,
 )
 from munchausen.experiment.folder import load_settings
-from munchausen.experiment.records import read_records
+from munchausen.experiment.records import MACHINE, read_records
 from munchausen.experiment.segments import REPLAY, block_path, read_block
 from munchausen.experiment.training import Training
 
@@ -103,6 +104,12 @@ def check(run: Path, steps: int) -> None:
     expected = [max(0, row["step"] - WARMUP_STEPS) // PERIOD_STEPS for row in rows]
     assert [row["updates_total"] for row in rows] == expected
     assert rows[-1]["episodes_total"] == sum(row["episodes"] for row in rows)
+    # Each start says from where it went on, and how many running episodes were cut for it.
+    starts = [json.loads(line) for line in (run / MACHINE).read_text().splitlines()]
+    assert [start["step"] for start in starts] == sorted(start["step"] for start in starts)
+    assert len(starts) > 1
+    for start in starts:
+        assert start["episodes_cut"] == (ENVS if start["step"] else 0)
     seconds = [row["seconds"] for row in rows]
     assert seconds == sorted(seconds)
     # The replay: every hash is right, and it holds a row a step of each environment, full.

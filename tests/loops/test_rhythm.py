@@ -191,6 +191,25 @@ def test_actions_handed_over_meanwhile_change_nothing(batches):
     assert np.asarray(actual[0].lane.ring.frames)[0, :11].min() >= 0
 
 
+@pytest.mark.parametrize(("envs", "batches"), ((1, 1), (8, 2)))
+def test_a_loop_that_was_stopped_within_a_turn_does_not_wait_for_ever(envs, batches):
+    loop = make_loop([], batches, envs=envs)
+    state, _ = loop.advance(loop.init(), 0, 24)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    store, loop._store = loop._store, interrupted
+    with pytest.raises(KeyboardInterrupt):
+        loop.advance(state, 24, 8)
+    loop._store = store
+    with pytest.raises(RuntimeError, match="cannot go on"):
+        loop.advance(state, 24, 8)
+    state, report = loop.advance(loop.init(), 0, 24)  # but from the beginning
+    assert report().episodes[0].returns.size
+    loop.close()
+
+
 def test_actions_that_cannot_be_handed_over():
     """The loop says why, also when it is asked again, and does not wait for their outcome."""
     loop = make_loop([], 2, partial(Overwriting, fails=True), envs=16, warmup_steps=32)

@@ -27,7 +27,9 @@ action, and the action gap over time. Needs no screen.
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder or a saved agent")
     parser.add_argument("--out", type=Path, help="the video (default watch.mp4 in the run)")
-    parser.add_argument("--steps", default="2000", help="at most so many steps (default 2,000)")
+    parser.add_argument(
+        "--steps", default="2000", help="stop there if the episode goes on (default 2,000)"
+    )
     parser.add_argument("--epsilon", help="probability of a random action (default 0.001)")
     parser.add_argument("--seed", default="0", help="seed of the episode (default 0)")
     parser.add_argument("--lane", default="0", help="which lane of a run of several (default 0)")
@@ -76,11 +78,12 @@ def run(options: argparse.Namespace) -> int:
         gif = out.with_suffix(".gif")
         write_gif(kept, gif, fps)
         files.append(str(gif))
-    score = sum(moment.reward for moment in seen)
+    score, ended = sum(moment.reward for moment in seen), seen[-1].over
     if options.json:
-        print(json.dumps({"files": files, "steps": count, "score": score}))
+        print(json.dumps({"files": files, "steps": count, "score": score, "ended": ended}))
         return 0
-    say(f"{count:,} steps, score {score:g}")
+    so_far = "" if ended else " so far: the episode goes on (--steps shows more of it)"
+    say(f"{count:,} steps, score {score:g}{so_far}")
     for file in files:
         say(f"video: {file}")
     return 0

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from munchausen.cores import cores
 from munchausen.envs.spec import EnvironmentSpec, HostSteps
 from munchausen.errors import UserError, install_line
 
@@ -101,7 +102,7 @@ class AtariEnvironments:
     ):
         # Two such batches take turns: while one waits for its actions the other has all cores.
         # Measured on 16 cores, see benchmarks/.
-        threads = min(threads or os.cpu_count() or 1, count)
+        threads = min(threads or cores(), count)
         with ThreadPoolExecutor(1) as pool:  # of one thread: those it starts are like it
             pool.submit(_give_way, nice).result()
             self._envs = pool.submit(

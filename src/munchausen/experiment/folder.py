@@ -1,7 +1,8 @@
 """A run is a folder.
 
 config.json      the resolved settings
-machine.jsonl    versions and hardware, a line for each time the run was started
+machine.jsonl    versions and hardware, a line for each time the run was started: from which step,
+                 and how many running episodes were cut for it
 records.jsonl    one row an iteration and lane
 checkpoints/     the newest two
 result.json      written at the end
@@ -22,6 +23,7 @@ from typing import Any
 
 import jax
 
+from munchausen.cores import cores
 from munchausen.errors import UserError, writing
 from munchausen.experiment.records import CONFIG, LOCK, MACHINE, RESULT, records_bytes
 from munchausen.experiment.settings import Settings, first_difference
@@ -39,13 +41,13 @@ class RunFolder:
     def close(self) -> None:
         self._lock.close()
 
-    def note_start(self, settings: Settings) -> None:
-        """The settings (of a resumed run, `steps` may have changed) and the machine it starts or
-        goes on with. What it came to before is no longer so."""
+    def note_start(self, settings: Settings, step: int, episodes_cut: int = 0) -> None:
+        """The settings (of a resumed run, `steps` may have changed), and from which step and on
+        which machine it goes on. What it came to before is no longer so."""
         with writing(self.path):
             (self.path / RESULT).unlink(missing_ok=True)
             write_json(self.path / CONFIG, settings.to_json())
-            _note_machine(self.path)
+            _note_start(self.path, {"step": step, "episodes_cut": episodes_cut})
 
     def check_without_checkpoint(self) -> None:
         """A run that is to begin at step 0 must have nothing to lose."""
@@ -164,15 +166,21 @@ def _refuse_if_live(path: Path) -> None:
         lock_folder(path).close()
 
 
-def _note_machine(path: Path) -> None:
+def _note_start(path: Path, at: dict[str, int]) -> None:
     with open(path / MACHINE, "a") as file:
-        file.write(json.dumps(describe_machine()) + "\n")
+        file.write(json.dumps(describe_machine() | at) + "\n")
+
+
+_PACKAGES = (
+    *("munchausen", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium"),
+    *("pgx", "pgx-minatar", "ale-py"),
+)
 
 
 def describe_machine() -> dict[str, Any]:
     device = jax.devices()[0]
     versions = {}
-    for name in ("munchausen", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium", "pgx"):
+    for name in _PACKAGES:
         try:
             versions[name] = version(name)
         except PackageNotFoundError:
@@ -181,7 +189,7 @@ def describe_machine() -> dict[str, Any]:
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "cpus": os.cpu_count(),
+        "cpus": cores(),
         "device": device.device_kind,
         "backend": device.platform,
         "versions": versions,

@@ -81,11 +81,11 @@ class Keeping:
             )
         return Found(counters, saved.state)
 
-    def begin(self, step: int) -> None:
+    def begin(self, step: int, episodes_cut: int) -> None:
         """Makes the folder ready for what comes after `step`. In this order: records are cut for
         the settings that the folder says."""
         folder = self._opened()
-        folder.note_start(self._settings)
+        folder.note_start(self._settings, step, episodes_cut)
         with self.writing():
             set_aside_after(folder.path, step)
         self._records = RecordWriter(folder.path, self._keep_bytes)

@@ -28,6 +28,7 @@ class Moment(NamedTuple):
     action: int
     reward: float  # of the action, unclipped
     score: float  # of the episode so far, without it
+    over: bool = False  # with this action the episode ended
 
 
 class _Player(NamedTuple):
@@ -73,12 +74,12 @@ def play(policy: Policy, *, epsilon: float, seed: int, max_steps: int) -> Iterat
             q, pi, action = think(ring, t)
             screen = player.screen()
             reward, terminated, truncated, over, frame = player.step(action)
-            yield Moment(
-                screen, np.asarray(q), np.asarray(pi), int(action[0]), float(reward[0]), score
-            )
+            values_now, chances = np.asarray(q), np.asarray(pi)
+            taken, gain = int(action[0]), float(reward[0])
+            yield Moment(screen, values_now, chances, taken, gain, score, over)
             if over:
                 return
-            score += float(reward[0])
+            score += gain
             small: Any = [jnp.asarray(x) for x in (reward, terminated, truncated)]
             outcome = Outcome(small[0], small[1], small[2], frame, frame)
             ring = store(ring, action, outcome)

@@ -63,7 +63,10 @@ class Training:
             (self.step, self.seconds, self.accounts), snapshot = found
             self.state = self.loop.restore(snapshot)
         if self._keeping is not None:
-            self._keeping.begin(self.step)
+            # Environments on the host cannot be restored: each begins an episode of its own.
+            cut = found is not None and isinstance(self.loop, HostLoop)
+            episodes = len(self.settings.lanes) * self.settings.config.envs
+            self._keeping.begin(self.step, episodes if cut else 0)
 
     def run(self, watch: Callable[[Progress], None] = lambda _: None) -> None:
         """Trains to `settings.steps`. On SIGINT or SIGTERM it ends before, between two chunks,
@@ -101,10 +104,13 @@ class Training:
         pause = settings.checkpoint_seconds
         speed = Speed(settings.config.warmup_steps)
         pending: Callable[[], None] | None = None
+        started = self.step
         watch(self._progress(0.0, compiling=True))
         while self.step < settings.steps:
             ends = min(_next_multiple(self.step, settings.iteration_steps), settings.steps)
             length = min(chunk, ends - self.step)
+            if started < self.step <= settings.config.warmup_steps < self.step + length:
+                watch(self._progress(0.0, compiling=True))  # of what learns
             self.state, result = self.loop.advance(self.state, self.step, length)
             self.step += length
             if self._keeping is not None:

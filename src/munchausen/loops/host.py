@@ -70,6 +70,7 @@ class HostLoop:
         # The actions on their way: asked for, their outcome not yet received.
         self._sent: list[Any] = [None] * len(self.envs)
         self._sending: list[Future[None] | None] = [None] * len(self.envs)
+        self._stepping = [False] * len(self.envs)  # whether a batch was told to
         self._sender = ThreadPoolExecutor(1, "actions")
 
     def init(self) -> HostState:
@@ -186,15 +187,20 @@ class HostLoop:
             self._hand_over(index, actions)
         else:
             self._sending[index] = self._sender.submit(self._hand_over, index, actions)
+        self._stepping[index] = True
 
     def _hand_over(self, index: int, actions: Any) -> None:
         # Waits for the device, but only up to this action: learning is behind it.
         self.envs[index].send(np.asarray(actions).reshape(-1))
 
     def _receive(self, index: int) -> HostSteps:
+        if not self._stepping[index]:  # environments would wait for ever
+            raise RuntimeError("this loop was stopped in the middle of a turn and cannot go on")
         if sending := self._sending[index]:
             sending.result()  # raises what kept them from being handed over, each time it is asked
-        return self.envs[index].receive()
+        step = self.envs[index].receive()
+        self._stepping[index] = False
+        return step
 
     def _count(
         self,
@@ -220,9 +226,9 @@ class HostLoop:
         does not play its first episodes again."""
         frames = []
         for index, envs in enumerate(self.envs):
-            if self._sent[index] is not None:
+            if self._stepping[index]:
                 self._receive(index)  # of the episode that is given up
-                self._sent[index] = None
+            self._sent[index] = None
             seeds = [
                 int(np.random.SeedSequence([spec.seed, start, env]).generate_state(1)[0] >> 1)
                 for spec in self.lanes

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from munchausen.cores import cores
 from munchausen.errors import UserError
 from munchausen.experiment.sweep.attempt import Attempt, Outcome
 from munchausen.experiment.sweep.grid import Grid, configurations
 from munchausen.experiment.sweep.machine import (
     Gpu,
     available_bytes,
-    cores,
     gpus,
     threads_environment,
 )

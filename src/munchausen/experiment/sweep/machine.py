@@ -11,13 +11,6 @@ class Gpu(NamedTuple):
     memory_bytes: int
 
 
-def cores() -> int:
-    """That this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def available_bytes() -> int:
     """Of memory, short of swapping."""
     try:
