@@ -243,7 +243,7 @@ def main() -> None:
         trial.send(order)
         try:
             return trial.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             raise SystemExit(f"{tries[trials.index(trial)]} ended: what it said is above") from None
 
     for trial in trials:
