@@ -15,7 +15,7 @@ def use_program_cache() -> None:
 
     folder = os.environ.get("MUNCHAUSEN_CACHE_DIR")
     if folder is None:
-        if jax.config.read("jax_compilation_cache_dir"):
+        if jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]
             return
         home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
         folder = str(home / "munchausen" / "jax")
