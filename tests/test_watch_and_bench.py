@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from munchausen import cli, envs
+from munchausen import Agent, cli, envs
 from munchausen.envs import action_names, find
 from munchausen.errors import UserError
 from munchausen.experiment import bench, playing, resources
@@ -202,6 +202,20 @@ class TestBeforeARun:
         assert 5 <= days <= 10
         short = make_settings(["m-dqn"], "Breakout", seeds=[0], steps=21_000)
         assert resources.check(short) is None
+
+    def test_in_python_too(self, monkeypatch):
+        class Started(Exception):
+            pass
+
+        def training(*_):
+            raise Started
+
+        monkeypatch.setattr(resources, "device_memory", lambda: 10**12)
+        monkeypatch.setattr(resources, "_flops", lambda: 100e9)
+        monkeypatch.setattr("munchausen.api.Training", training)
+        agent = Agent("m-dqn", env="Breakout")
+        with pytest.warns(UserWarning, match="no GPU found: .* days"), pytest.raises(Started):
+            agent.learn(50_000_000)
 
     def test_lanes_are_counted_twice_only_where_they_are_apart(self, monkeypatch):
         monkeypatch.setattr(resources, "device_memory", lambda: 20_000_000_000)

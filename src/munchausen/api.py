@@ -1,6 +1,7 @@
 """The Python interface: `Agent("m-dqn", env="gym/CartPole-v1").learn(50_000)`."""
 
 import functools
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -25,7 +26,7 @@ from munchausen.experiment.policy import (
     load_run,
     save_policy,
 )
-from munchausen.experiment.resources import check_memory
+from munchausen.experiment.resources import check
 from munchausen.experiment.settings import make_settings, round_up
 from munchausen.experiment.training import Training
 from munchausen.loops.compiling import compiled
@@ -97,7 +98,8 @@ class Agent:
         total = done + round_up(steps, self.config.group_steps)
         self._settings = replace(self._settings, steps=total)
         if self._training is None:
-            check_memory(self._settings)
+            if warning := check(self._settings):
+                warnings.warn(warning, stacklevel=2)
             self._out = Path(out) if out is not None else None
             folder = create(self._out, self._settings) if self._out else None
             self._training = Training(self._settings, folder)
