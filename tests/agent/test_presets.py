@@ -64,7 +64,7 @@ def test_numbers_of_the_paper(name):
     assert (c.fractions, c.target_fractions, c.policy_fractions, c.cosines) == (64, 64, 32, 64)
 
 
-ORIGINAL = {  # warm-up, ε and the steps to it, evaluation ε, n: Dopamine's *_original files
+ORIGINAL = {  # warm-up, ε and the steps to it, evaluation ε, n: of the first publications
     "dqn": (50_000, 0.1, 1_000_000, 0.05, 1),
     "iqn": (50_000, 0.01, 1_000_000, 0.001, 1),
     "rainbow": (20_000, 0.01, 250_000, 0.001, 3),

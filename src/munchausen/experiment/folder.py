@@ -172,8 +172,16 @@ def _note_start(path: Path, at: dict[str, int]) -> None:
 
 
 _PACKAGES = (
-    *("munchausen", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium"),
-    *("pgx", "pgx-minatar", "ale-py"),
+    "munchausen",
+    "jax",
+    "jaxlib",
+    "equinox",
+    "optax",
+    "numpy",
+    "gymnasium",
+    "pgx",
+    "pgx-minatar",
+    "ale-py",
 )
 
 

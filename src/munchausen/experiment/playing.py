@@ -28,7 +28,7 @@ class Moment(NamedTuple):
     action: int
     reward: float  # of the action, unclipped
     score: float  # of the episode so far, without it
-    over: bool = False  # with this action the episode ended
+    over: bool  # whether the action ended the episode
 
 
 class _Player(NamedTuple):
@@ -74,9 +74,8 @@ def play(policy: Policy, *, epsilon: float, seed: int, max_steps: int) -> Iterat
             q, pi, action = think(ring, t)
             screen = player.screen()
             reward, terminated, truncated, over, frame = player.step(action)
-            values_now, chances = np.asarray(q), np.asarray(pi)
-            taken, gain = int(action[0]), float(reward[0])
-            yield Moment(screen, values_now, chances, taken, gain, score, over)
+            gain, over = float(reward[0]), bool(over)
+            yield Moment(screen, np.asarray(q), np.asarray(pi), int(action[0]), gain, score, over)
             if over:
                 return
             score += gain

@@ -70,7 +70,7 @@ class HostLoop:
         # The actions on their way: asked for, their outcome not yet received.
         self._sent: list[Any] = [None] * len(self.envs)
         self._sending: list[Future[None] | None] = [None] * len(self.envs)
-        self._stepping = [False] * len(self.envs)  # whether a batch was told to
+        self._stepping = [False] * len(self.envs)  # told to, and not received since
         self._sender = ThreadPoolExecutor(1, "actions")
 
     def init(self) -> HostState:

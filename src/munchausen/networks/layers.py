@@ -22,6 +22,8 @@ INITIALISERS: dict[str, Callable[..., Array]] = {
 _FEW = 20  # outputs of a dense layer: the values of at most 18 actions
 _LARGE, _FEW_ROWS = 1_000_000, 256  # weights of Atari's hidden layer; states of a batch
 
+_in_memory = jax.lax.optimization_barrier  # a product takes what is behind it as it lies there
+
 
 class Dense(eqx.Module):
     """x W' + b. W is kept [outputs, inputs]: on a CPU its gradient is then the faster product,
@@ -92,8 +94,6 @@ def _multiply_large_backward(kept: tuple[Array, Array], gradient: Array) -> tupl
     x, weight = kept
     return gradient @ weight, _in_memory(gradient.T) @ x
 
-
-_in_memory = jax.lax.optimization_barrier
 
 _multiply_large.defvjp(_multiply_large_forward, _multiply_large_backward)
 
