@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 import zstandard
+from safetensors.numpy import load
 
 from munchausen.errors import StorageError, UserError
 from munchausen.experiment import checkpoint as checkpoints
@@ -150,6 +151,26 @@ def test_a_harmed_block_is_named(tmp_path):
         pytest.raises(UserError, match=r"no checkpoint of .* is whole"),
     ):
         read(tmp_path / "run")
+
+
+@pytest.mark.parametrize("dtype", ("uint8", "bool", "float32"))
+def test_a_block_is_safetensors_compressed(tmp_path, dtype):
+    """Its header is written here: the library reads it, each kind of frame, and says the same."""
+    random = np.random.default_rng(0)
+    arrays = {
+        "frames": random.integers(0, 2, (1, 3, 5, 7, 7)).astype(dtype),
+        "actions": random.integers(0, 9, (1, 3, 5), dtype=np.int32),
+        "rewards": random.normal(size=(1, 5, 3)).astype(np.float32).swapaxes(1, 2),
+        "kinds": random.integers(0, 3, (1, 3, 5), dtype=np.uint8),
+    }
+    digest = segments.write_block(tmp_path / "block", segments.Block(0, arrays))
+    compressed = (tmp_path / "block").read_bytes()
+    data = zstandard.ZstdDecompressor().decompress(compressed)
+    assert zstandard.frame_content_size(compressed) == len(data)
+    for read in (segments.read_block(tmp_path / "block", digest), load(data)):
+        assert read.keys() == arrays.keys()
+        for name, expected in arrays.items():
+            np.testing.assert_array_equal(read[name], expected, strict=True)
 
 
 @pytest.mark.parametrize("where", ("block", "checkpoint"))
