@@ -221,4 +221,4 @@ def _programs(config: AgentConfig) -> _Programs:
     def estimate(network: Network, observations: Any) -> Any:
         return values(head, network, observations, jax.random.key(0))
 
-    return _Programs(compiled(choose, config.precision), compiled(estimate, config.precision))
+    return _Programs(compiled(choose, config), compiled(estimate, config))

@@ -188,7 +188,7 @@ class Bench:
         """The updates of a group. Shards of lanes are, on a CPU, one after the other."""
         loop, updates = self.loop, self.loop.config.updates_per_group
         function = over_lanes(partial(loop.steps.learn, updates=updates), loop.width)
-        program = compiled(function, loop.config.precision, uses_up_first=True)
+        program = compiled(function, loop.config, uses_up_first=True)
 
         def learn(t: Any) -> Any:
             shards, metrics = [], None

@@ -142,7 +142,7 @@ def _device_program(
         _, _, alive, total, length, _, track = jax.lax.while_loop(running, tick, start)
         return total, length, jnp.sum(alive), track
 
-    return compiled(go, config.precision)
+    return compiled(go, config)
 
 
 class _HostPrograms(NamedTuple):
@@ -165,8 +165,8 @@ def _host_programs(config: AgentConfig, spec: EnvironmentSpec) -> _HostPrograms:
         return append(ring, actions, outcome, truncates=True)[0]
 
     return _HostPrograms(
-        compiled(choose, config.precision),
-        compiled(measure, config.precision),
+        compiled(choose, config),
+        compiled(measure, config),
         jax.jit(store, donate_argnums=0),
     )
 

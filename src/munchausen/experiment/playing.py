@@ -66,7 +66,7 @@ def play(policy: Policy, *, epsilon: float, seed: int, max_steps: int) -> Iterat
             )
             return q[0], softmax_policy(q, tau)[0], action
 
-        think = compiled(think, config.precision)
+        think = compiled(think, config)
         store = jax.jit(lambda *x: append(*x, truncates=False)[0], donate_argnums=0)
         ring = make_ring(jnp.asarray(player.first_frame), config.stack + 2)
         score = 0.0

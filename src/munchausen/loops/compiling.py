@@ -1,13 +1,17 @@
 """How programs that hold a network are compiled, for training and for playing."""
 
+import contextlib
 import functools
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 
-from munchausen.agent.config import Precision
+from munchausen.agent import AgentConfig
+from munchausen.loops.memory import keep_freed_memory
+from munchausen.networks import TORSOS, onednn
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "gpu": {
@@ -32,21 +36,33 @@ _UNKNOWN = ("No such compile option", "not a valid enum value")
 
 
 def compiled(
-    function: Callable[..., Any], precision: Precision, *, uses_up_first: bool = False
+    function: Callable[..., Any], config: AgentConfig, *, uses_up_first: bool = False
 ) -> Callable[..., Any]:
-    """`function` as a program for this machine's device. It may write its results over its
-    first argument (a lane, gigabytes of it replay) if that is used up by the call."""
+    """`function` of the agent's network as a program for this machine's device. It may write its
+    results over its first argument (a lane, gigabytes of it replay) if that is used up by the
+    call."""
+    backend, contexts, by_onednn = jax.default_backend(), [], False
+    if config.precision == "float32":  # JAX's default on a GPU is tf32
+        contexts.append(partial(jax.default_matmul_precision, "float32"))
+    if backend == "cpu" and TORSOS[config.network].is_large:
+        keep_freed_memory()
+        by_onednn = onednn.is_here()
+    if by_onednn:
+        contexts.append(partial(onednn.calls, True))
 
     @functools.wraps(function)
-    def traced(*arguments: Any) -> Any:
-        with jax.default_matmul_precision(precision):
+    def within(*arguments: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            for context in contexts:
+                stack.enter_context(context())
             return function(*arguments)
 
-    return jax.jit(
-        traced if precision == "float32" else function,  # JAX's default on a GPU is tf32
+    program = jax.jit(
+        within if contexts else function,
         donate_argnums=0 if uses_up_first else (),
-        compiler_options=known_options(jax.default_backend()),
+        compiler_options=known_options(backend),
     )
+    return onednn.never_kept(program) if by_onednn else program
 
 
 @functools.cache

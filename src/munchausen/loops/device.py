@@ -127,7 +127,7 @@ class DeviceLoop:
         key = (groups, learn)
         if key not in self._programs:
             function = partial(self._groups, groups=groups, learn=learn)
-            self._programs[key] = compiled(function, self.config.precision, uses_up_first=True)
+            self._programs[key] = compiled(function, self.config, uses_up_first=True)
         return self._programs[key]
 
     def _groups(self, state: DeviceLane, t: Array, *, groups: int, learn: bool):

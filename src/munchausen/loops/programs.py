@@ -121,7 +121,7 @@ class HostPrograms:
             fields = _fields(lane)
             return {name: jax.tree.leaves(fields[name]) for name in changes}, result
 
-        return compiled(program, self.steps.config.precision, uses_up_first=True)
+        return compiled(program, self.steps.config, uses_up_first=True)
 
     def _over_lanes(
         self, function: Callable[..., tuple[Lane, Any]], lane: Lane, *arguments: Any

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from munchausen.networks import onednn
 from munchausen.networks.layers import INITIALISERS, InitialiserName, sum_in_two
 
 Padding = Literal["SAME", "VALID"]
@@ -100,6 +101,17 @@ class Convolution(eqx.Module):
         if jax.default_backend() == "cpu":  # they were not cut into blocks
             return _convolve(images, self.filters, self.stride, self.padding) + self.bias
         return _frozen_or_learning(self, images)
+
+    def rectify(self, images: Float[Array, "n b c B"]) -> Float[Array, "n h w O"]:
+        """max(0, the convolution of blocks)."""
+        if self._has_many and onednn.is_wanted():
+            tall, broad = (self._fit(size) for size in images.shape[1:3])
+            pad = tall.pad, broad.pad
+            if min(*tall.pad, *broad.pad) >= 0:
+                return onednn.convolve_and_rectify(
+                    images, self.filters, self.bias, self.stride, pad
+                )
+        return jax.nn.relu(self.of_blocks(images))
 
     @property
     def _has_many(self) -> bool:

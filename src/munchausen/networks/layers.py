@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from munchausen.networks import onednn
+
 InitialiserName = Literal["glorot_uniform", "fan_in_uniform"]
 
 INITIALISERS: dict[str, Callable[..., Array]] = {
@@ -83,6 +85,8 @@ _multiply_few.defvjp(_multiply_few_forward, _multiply_few_backward)
 def _multiply_large(x: Float[Array, "B I"], weight: Float[Array, "O I"]) -> Float[Array, "B O"]:
     """x W' for many weights and few rows, as a CPU has it soonest: W x', with x' in memory. As
     x W' the library turns W, 16 MB of it on Atari, to have it by columns."""
+    if onednn.is_wanted():
+        return onednn.multiply(weight, x, turned=True).T
     return _in_memory(weight @ _in_memory(x.T)).T  # or XLA makes x W' of it again
 
 
@@ -92,7 +96,8 @@ def _multiply_large_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array
 
 def _multiply_large_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
     x, weight = kept
-    return gradient @ weight, _in_memory(gradient.T) @ x
+    multiply = onednn.multiply if onednn.is_wanted() else jnp.matmul
+    return multiply(gradient, weight), _in_memory(gradient.T) @ x
 
 
 _multiply_large.defvjp(_multiply_large_forward, _multiply_large_backward)
