@@ -13,6 +13,9 @@ from munchausen.envs import EnvironmentSpec
 from munchausen.loops import compiling
 from munchausen.loops.compiling import compiled
 from munchausen.loops.lane import make_steps
+from munchausen.networks import onednn
+
+SMALL = resolve("m-dqn", "minatar")
 
 
 @pytest.fixture(autouse=True)
@@ -27,12 +30,12 @@ def test_the_options_are_known_to_this_jax(monkeypatch, device):
     """XLA reads the name and the value wherever it compiles, and refuses one that it lacks."""
     monkeypatch.setattr(jax, "default_backend", lambda: device)
     assert compiling.known_options(device) == compiling.OPTIONS[device] != {}
-    assert compiled(lambda x: x + 1, "tf32")(jnp.float32(1)) == 2
+    assert compiled(lambda x: x + 1, SMALL)(jnp.float32(1)) == 2
 
 
 def test_a_device_without_options_compiles(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
-    assert compiled(lambda x: x + 1, "tf32")(jnp.float32(1)) == 2
+    assert compiled(lambda x: x + 1, SMALL)(jnp.float32(1)) == 2
 
 
 @pytest.mark.parametrize(
@@ -41,14 +44,14 @@ def test_a_device_without_options_compiles(monkeypatch):
 def test_an_option_that_a_later_jax_drops_is_left_out(monkeypatch, name, value):
     monkeypatch.setitem(compiling.OPTIONS["cpu"], name, value)
     with pytest.warns(UserWarning, match=f"no option {name}={value}"):
-        assert compiled(lambda x: x + 1, "tf32")(jnp.float32(1)) == 2
+        assert compiled(lambda x: x + 1, SMALL)(jnp.float32(1)) == 2
     assert name not in compiling.known_options("cpu")
 
 
 def test_the_first_argument_is_used_up_only_where_asked():
     kept, gone = jnp.ones(3), jnp.ones(3)
-    compiled(lambda x: x + 1, "tf32")(kept)
-    compiled(lambda x: x + 1, "tf32", uses_up_first=True)(gone)
+    compiled(lambda x: x + 1, SMALL)(kept)
+    compiled(lambda x: x + 1, SMALL, uses_up_first=True)(gone)
     assert (kept.is_deleted(), gone.is_deleted()) == (False, True)
 
 
@@ -58,6 +61,7 @@ def test_the_first_argument_is_used_up_only_where_asked():
 def test_precision_is_that_of_every_product(monkeypatch, agent, precision, whole, device):
     """Of the network and of its gradients, whichever way a device has its convolutions."""
     monkeypatch.setattr(jax, "default_backend", lambda: device)
+    monkeypatch.setattr(onednn, "is_here", lambda: False)  # whose products are always whole
     config = override(resolve(agent, "atari"), {"precision": precision})
     spec = EnvironmentSpec("game", (84, 84), "uint8", 4, truncates=True, scale=1 / 255)
     steps = make_steps(config, spec, munchausen=True)
@@ -66,7 +70,7 @@ def test_precision_is_that_of_every_product(monkeypatch, agent, precision, whole
     lane = jax.eval_shape(steps.init, jax.random.key(0), regulariser, frames)
     t = jax.ShapeDtypeStruct((), jnp.int32)
     for program in (partial(steps.learn, updates=1), steps.act):
-        text = compiled(program, precision).lower(lane, t).as_text()
+        text = compiled(program, config).lower(lane, t).as_text()
         products = re.findall(r"stablehlo\.(?:dot_general|convolution)\b.*", text)
         assert len(products) >= 4
         exact = [line for line in products if line.count("HIGHEST") == 2]

@@ -17,11 +17,13 @@ _ASKED_FOR = (
 
 @functools.cache
 def keep_freed_memory() -> bool:
-    """Blocks of up to 32 MB stay with the process when they are freed. An update of Atari's
-    network works in 28 MB, which XLA takes and frees each time; as glibc is set, it may give them
-    back to the system and have them zeroed anew, page by page, depending on what else lies in
-    that heap: some runs were slower by a fifth, others not. False where nothing was set: another
-    C library, or whoever started the process has set it."""
+    """Freed blocks of up to 32 MB stay with the process, until it ends.
+
+    An update of Atari's network works in 28 MB, which XLA takes and frees each time. As glibc is
+    set, it may give them back to the system, which zeroes them anew page by page; whether it does
+    depends on what else lies in the heap, so some runs are slower by a sixth and others not
+    (benchmarks/README.md). False where nothing was set: another C library, or whoever started the
+    process has set it."""
     if any(name in os.environ for name in _ASKED_FOR):
         return False
     try:
