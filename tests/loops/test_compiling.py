@@ -10,10 +10,9 @@ import pytest
 from munchausen.agent import override, resolve
 from munchausen.backup import Regulariser
 from munchausen.envs import EnvironmentSpec
-from munchausen.loops import compiling
+from munchausen.loops import compiling, onednn_here
 from munchausen.loops.compiling import compiled
 from munchausen.loops.lane import make_steps
-from munchausen.networks import onednn
 
 SMALL = resolve("m-dqn", "minatar")
 
@@ -61,7 +60,7 @@ def test_the_first_argument_is_used_up_only_where_asked():
 def test_precision_is_that_of_every_product(monkeypatch, agent, precision, whole, device):
     """Of the network and of its gradients, whichever way a device has its convolutions."""
     monkeypatch.setattr(jax, "default_backend", lambda: device)
-    monkeypatch.setattr(onednn, "is_here", lambda: False)  # whose products are always whole
+    monkeypatch.setattr(onednn_here, "is_here", lambda: False)  # whose products are always whole
     config = override(resolve(agent, "atari"), {"precision": precision})
     spec = EnvironmentSpec("game", (84, 84), "uint8", 4, truncates=True, scale=1 / 255)
     steps = make_steps(config, spec, munchausen=True)

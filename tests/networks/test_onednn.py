@@ -1,10 +1,8 @@
-"""oneDNN's convolutions and products are XLA's, are taken where they pay, and are never kept."""
+"""oneDNN's convolutions and products are those of NumPy and of XLA."""
 
-import platform
-import subprocess
-import sys
 from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,23 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from munchausen.agent import resolve
+from munchausen.loops import onednn_here
 from munchausen.loops.compiling import compiled
 from munchausen.networks import TORSOS, make_network, onednn
+from munchausen.networks.convolution import Convolution
 from munchausen.networks.layers import Dense
 
-with_onednn = pytest.mark.skipif(
-    sys.platform != "linux"
-    or platform.machine() != "x86_64"
-    or onednn.jaxlib_version not in onednn.TRIED,
-    reason="not where oneDNN was tried",
-)
 
-
-@pytest.fixture
-def asked_anew():
-    onednn.is_here.cache_clear()
-    yield
-    onednn.is_here.cache_clear()
+@pytest.fixture(scope="module", autouse=True)
+def here():
+    if not onednn_here.is_here():  # tests/loops/test_onednn_here.py says where it must be
+        pytest.skip("no oneDNN here")
 
 
 def gradients(function, *arguments):
@@ -43,7 +35,7 @@ def by_onednn(function, *arguments):
         with onednn.calls(True):
             return function(*arguments)
 
-    return onednn.never_kept(jax.jit(within))(*arguments)
+    return onednn_here.never_kept(jax.jit(within))(*arguments)
 
 
 def assert_same(actual, expected):
@@ -69,8 +61,8 @@ def by_numpy(images, filters, bias, stride, pad):
         )
 
     parts = list(np.ndindex(filters.shape[:2]))
-    out = np.maximum(sum(padded[seen(*at)] @ filters[at] for at in parts) + bias, 0)
-    gradient = np.cos(out) * (out > 0)
+    out = sum(padded[seen(*at)] @ filters[at] for at in parts) + bias
+    gradient = np.cos(out)
     of_padded, of_filters = np.zeros_like(padded), np.zeros_like(filters)
     for at in parts:
         of_padded[seen(*at)] += gradient @ filters[at].T
@@ -82,12 +74,11 @@ def by_numpy(images, filters, bias, stride, pad):
 
 def assert_the_convolution(images, filters, bias, stride, pad):
     filters /= np.sqrt(filters[..., 0].size)  # outputs near 1
-    ours = partial(onednn.convolve_and_rectify, stride=stride, pad=pad)
+    ours = partial(onednn.convolve, stride=stride, pad=pad)
     actual = by_onednn(partial(gradients, lambda *x: ours(*x)), images, filters, bias)
     assert_same(actual, by_numpy(images, filters, bias, stride, pad))
 
 
-@with_onednn
 @pytest.mark.parametrize(
     ("inputs", "outputs", "kernel", "stride", "size", "pad"),
     ((4, 32, 8, 4, 84, (2, 2)), (32, 64, 4, 2, 21, (1, 2)), (64, 64, 3, 1, 11, (1, 1))),
@@ -116,7 +107,6 @@ def convolutions(draw):
     return shapes, stride, (tall, broad)
 
 
-@with_onednn
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(convolutions())
 def test_any_convolution(convolution):
@@ -125,15 +115,13 @@ def test_any_convolution(convolution):
     assert_the_convolution(*numbers(1, *shapes), stride, pad)
 
 
-@with_onednn
-@pytest.mark.parametrize(("rows", "turned"), ((1, False), (5, True), (32, False), (32, True)))
+@pytest.mark.parametrize(("rows", "turned"), ((1, False), (1, True), (32, False), (32, True)))
 def test_products(rows, turned):
     left, right = numbers(2, (rows, 70), (90, 70) if turned else (70, 90))
     actual = by_onednn(partial(onednn.multiply, turned=turned), left, right)
     assert_same(actual, jax.jit(jnp.matmul)(left, right.T if turned else right))
 
 
-@with_onednn
 def test_a_large_layer(key):
     layer = Dense(2_000, 600, initialiser="glorot_uniform", key=key)
     (x,) = numbers(3, (8, 2_000))
@@ -143,6 +131,13 @@ def test_a_large_layer(key):
 
     actual = by_onednn(run, layer, x)
     assert_same(actual, jax.jit(run)(layer, x))
+
+
+def convolution(*sizes, stride, padding="SAME", seed=0):
+    key = jax.random.key(seed)
+    return Convolution(
+        *sizes, stride=stride, padding=padding, initialiser="glorot_uniform", key=key
+    )
 
 
 def nature(shape=(84, 84, 4)):
@@ -165,24 +160,19 @@ def test_of_the_suites_networks_ataris_is_large():
     assert [name for name, torso in TORSOS.items() if torso.is_large] == ["nature"]
 
 
-@with_onednn
 @pytest.mark.parametrize("size", (84, 83, 96))
 def test_the_papers_network(size):
-    """And images that none of its windows fit."""
+    """And images of other sizes, whose padding is another."""
     network = nature((size, size, 4))
     frames = jax.random.randint(jax.random.key(1), (2, size, size, 4), 0, 256, jnp.uint8)
-
-    def run(network):
-        return gradients(lambda network: values(network, frames), network)
-
-    assert_same(by_onednn(run, network), jax.jit(run)(network))
+    actual = by_onednn(values, network, frames)
+    assert_same(actual, jax.jit(values)(network, frames))
 
 
 def calls_of(program, *arguments):
     return program.lower(*arguments).as_text().count("custom_call @__onednn$")
 
 
-@with_onednn
 def test_a_program_holds_calls_where_it_was_made_to():
     """Four of a pass (three convolutions, the hidden layer), and none in what JAX traces of the
     same function before and after."""
@@ -195,7 +185,102 @@ def test_a_program_holds_calls_where_it_was_made_to():
     assert calls_of(compiled(inner, resolve("m-dqn", "minatar")), *arguments) == 0
 
 
-@with_onednn
+def test_a_program_of_gradients_and_loops_is_kept_apart_too():
+    network, frames = nature(), jnp.zeros((2, 84, 84, 4), jnp.uint8)
+
+    def step(network, _):
+        gradient = jax.grad(lambda network: jnp.sum(values(network, frames)))(network)
+        return jax.tree.map(jnp.add, network, gradient), None
+
+    def steps(network):
+        return jax.lax.scan(step, network, length=2)[0]
+
+    # Three convolutions, and their gradients by weights and images: two and two. The hidden layer
+    # and its gradient by features.
+    for agent, count in (("minatar", 0), ("atari", 9), ("minatar", 0)):
+        program = compiled(lambda network: steps(network), resolve("dqn", agent))
+        program = program if not count else program.__wrapped__
+        assert calls_of(program, network) == count
+
+
+@pytest.mark.parametrize("axes", ((0, 0), (0, None), (None, 0)))
+def test_side_by_side(axes):
+    """Layers, images, or both."""
+    layers = [convolution(8, 16, 4, stride=2, seed=seed) for seed in range(2)]
+    (images,) = numbers(5, (2, 3, 9, 9, 8))
+
+    def run(layer, x):
+        return gradients(lambda layer, x: layer(x), layer, x)
+
+    both = jax.tree.map(lambda *x: jnp.stack(x), *layers) if axes[0] == 0 else layers[0]
+    given = both, images if axes[1] == 0 else images[0]
+    actual = by_onednn(jax.vmap(run, in_axes=axes), *given)
+    pairs = [
+        [x[i if axis == 0 else 0] for x, axis in zip((layers, images), axes, strict=True)]
+        for i in (0, 1)
+    ]
+    single = [jax.jit(run)(*pair) for pair in pairs]
+    assert_same(actual, jax.tree.map(lambda *x: jnp.stack(x), *single))
+
+
+@pytest.mark.parametrize("harmed", ("frames", "filters", "bias"))
+def test_what_is_no_number_stays_none(harmed):
+    """A training that diverges must be seen to."""
+    network = nature((21, 21, 4))
+    layer, nan = network.encoder[1], jnp.nan
+    views = jnp.ones((2, 21, 21, 4))
+    if harmed == "frames":
+        views = views.at[0, 10, 10, 0].set(nan)
+    elif harmed == "filters":
+        network = eqx.tree_at(lambda n: n.encoder[1].weight, network, layer.weight * nan)
+    else:
+        network = eqx.tree_at(lambda n: n.encoder[1].bias, network, layer.bias * nan)
+
+    def run(network, views):
+        return network(views)
+
+    ours, expected = by_onednn(run, network, views), jax.jit(run)(network, views)
+    assert np.isnan(expected).any()
+    np.testing.assert_array_equal(np.isnan(ours), np.isnan(expected))
+
+
+def test_what_does_not_fit_is_refused():
+    """Here: the call itself would end the process."""
+    images, filters, bias = numbers(0, (2, 11, 11, 8), (3, 3, 8, 16), (16,))
+    pad = (1, 1), (1, 1)
+    refused = (
+        (TypeError, lambda: onednn.convolve(images[..., :4], filters, bias, 1, pad)),
+        (TypeError, lambda: onednn.convolve(images, filters, bias[:8], 1, pad)),
+        (TypeError, lambda: onednn.convolve(images.astype(jnp.bfloat16), filters, bias, 1, pad)),
+        (ValueError, lambda: onednn.convolve(images, filters, bias, 2, pad)),
+        (ValueError, lambda: onednn.convolve(images[:, :1], filters, bias, 1, ((0, 1), (1, 1)))),
+        (ValueError, lambda: onednn.convolve(images, filters, bias, 1, ((3, 1), (1, 1)))),
+        (ValueError, lambda: onednn.convolve(images, filters[:, :2], bias, 1, pad)),
+        (TypeError, lambda: onednn.multiply(bias[None], bias[None])),
+        (TypeError, lambda: onednn.multiply(images[0, 0], images[0, 0, :4], turned=False)),
+    )
+    for error, call in refused:
+        with pytest.raises(error):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "padding", "count"),
+    ((12, 4, "SAME", 1), (12, 4, "VALID", 1), (13, 4, "VALID", 0), (12, 2, "SAME", 0)),
+)
+def test_which_convolutions_are_calls(size, kernel, padding, count):
+    """Not those that drop pixels, nor those of few inputs."""
+    layer = convolution(16, 8, kernel, stride=2, padding=padding)
+    (x,) = numbers(4, (2, size, size, 16))
+
+    def run(layer, x):
+        with onednn.calls(True):
+            return layer(x)
+
+    assert calls_of(jax.jit(run), layer, x) == count
+    assert_same(by_onednn(lambda *a: layer(*a), x), jax.jit(lambda x: layer(x))(x))
+
+
 def test_the_same_bits_each_time():
     network = nature()
     frames = jax.random.randint(jax.random.key(1), (32, 84, 84, 4), 0, 256, jnp.uint8)
@@ -206,78 +291,3 @@ def test_the_same_bits_each_time():
     first = by_onednn(run, network)
     for _ in range(3):
         jax.tree.map(np.testing.assert_array_equal, by_onednn(run, network), first)
-
-
-_IN_A_PROCESS_OF_ITS_OWN = """
-import sys
-import jax, jax.numpy as jnp
-jax.config.update("jax_compilation_cache_dir", sys.argv[1])
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-from munchausen.agent import resolve
-from munchausen.loops.compiling import compiled
-from munchausen.networks import onednn
-
-def with_calls(x, w):
-    assert onednn.is_wanted()
-    return onednn.multiply(x, w)
-
-def without(x, w):
-    assert not onednn.is_wanted()
-    return x @ w
-
-arguments = jnp.ones((3, 40)), jnp.ones((40, 50))
-assert float(compiled(with_calls, resolve("dqn", "atari"))(*arguments)[0, 0]) == 40
-assert float(compiled(without, resolve("dqn", "minatar"))(*arguments)[0, 0]) == 40
-"""
-
-
-@with_onednn
-def test_programs_with_calls_are_never_kept(tmp_path):
-    """Others are. A warning of JAX's, that it could not keep one, would be an error here."""
-    command = [sys.executable, "-W", "error", "-c", _IN_A_PROCESS_OF_ITS_OWN, str(tmp_path)]
-    subprocess.run(command, check=True)
-    kept = " ".join(path.name for path in tmp_path.iterdir())
-    assert "jit_without" in kept
-    assert "jit_with_calls" not in kept
-    assert "jit__convolve" not in kept  # the one that is tried first
-
-
-@pytest.mark.usefixtures("asked_anew")
-def test_other_versions_of_jaxlib_do_without_and_say_so(monkeypatch):
-    monkeypatch.setattr(onednn, "sys", type("", (), {"platform": "linux"}))
-    monkeypatch.setattr(onednn, "platform", type("", (), {"machine": lambda: "x86_64"}))
-    monkeypatch.setattr(onednn, "jaxlib_version", "9.9")
-    with pytest.warns(UserWarning, match="jaxlib 9.9 was not tried"):
-        assert not onednn.is_here()
-    assert not onednn.is_here()  # asked and said once
-
-
-@with_onednn
-@pytest.mark.usefixtures("asked_anew")
-def test_a_jaxlib_without_onednn_does_without_and_says_so(monkeypatch):
-    """Its XLA knows no such call: an error when the program is compiled."""
-    call = onednn._call
-    monkeypatch.setattr(onednn, "_call", lambda name, *x: call(f"no_{name}", *x))
-    with pytest.warns(UserWarning, match="none that come out right"):
-        assert not onednn.is_here()
-
-
-@with_onednn
-@pytest.mark.usefixtures("asked_anew")
-def test_calls_that_come_out_wrong_are_not_taken(monkeypatch):
-    call = onednn._call
-    monkeypatch.setattr(onednn, "_call", lambda *x: 1.001 * call(*x))
-    with pytest.warns(UserWarning, match="none that come out right"):
-        assert not onednn.is_here()
-
-
-@pytest.mark.usefixtures("asked_anew")
-@pytest.mark.parametrize("why", ("MUNCHAUSEN_ONEDNN", "platform", "machine"))
-def test_where_there_is_none_nothing_is_said(monkeypatch, why):
-    if why == "MUNCHAUSEN_ONEDNN":
-        monkeypatch.setenv("MUNCHAUSEN_ONEDNN", "0")
-    elif why == "platform":
-        monkeypatch.setattr(onednn, "sys", type("", (), {"platform": "darwin"}))
-    else:
-        monkeypatch.setattr(onednn, "platform", type("", (), {"machine": lambda: "aarch64"}))
-    assert not onednn.is_here()

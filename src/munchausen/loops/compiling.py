@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from munchausen.agent import AgentConfig
+from munchausen.loops import onednn_here
 from munchausen.loops.memory import keep_freed_memory
 from munchausen.networks import TORSOS, onednn
 
@@ -46,7 +47,7 @@ def compiled(
         contexts.append(partial(jax.default_matmul_precision, "float32"))
     if backend == "cpu" and TORSOS[config.network].is_large:
         keep_freed_memory()
-        by_onednn = onednn.is_here()
+        by_onednn = onednn_here.is_here()
     if by_onednn:
         contexts.append(partial(onednn.calls, True))
 
@@ -62,7 +63,7 @@ def compiled(
         donate_argnums=0 if uses_up_first else (),
         compiler_options=known_options(backend),
     )
-    return onednn.never_kept(program) if by_onednn else program
+    return onednn_here.never_kept(program) if by_onednn else program
 
 
 @functools.cache

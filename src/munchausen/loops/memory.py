@@ -17,7 +17,7 @@ _ASKED_FOR = (
 
 @functools.cache
 def keep_freed_memory() -> bool:
-    """Freed blocks of up to 32 MB stay with the process, until it ends.
+    """Freed blocks of up to 32 MB stay with the process, up to a gigabyte of them.
 
     An update of Atari's network works in 28 MB, which XLA takes and frees each time. As glibc is
     set, it may give them back to the system, which zeroes them anew page by page; whether it does
@@ -31,7 +31,7 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError, TypeError):
         return False
     wanted = {
-        # A heap of a thread's is given back when the space before it is under this.
+        # A thread's heap stays while the space in the one before it is under this, a whole heap.
         _TOP_PAD: _HEAP,
         _TRIM_THRESHOLD: 2**30,
         # Each of the others ends glibc's own adjusting, from 128 kB up to this.

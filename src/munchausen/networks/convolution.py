@@ -25,7 +25,8 @@ class Convolution(eqx.Module):
     products are added: whichever moves fewer bytes. XLA's own convolution has slow gradients on a
     GPU at these sizes, and under `vmap` over networks (seeds side by side) it becomes a grouped
     one. Where there are many inputs to an output (Atari), it is taken for one network without a
-    gradient on a GPU, and always on a CPU; with few (MinAtar) a CPU's weight gradient is slow too.
+    gradient on a GPU, and on a CPU where there is no oneDNN; with few (MinAtar) a CPU's weight
+    gradient is slow too.
 
     Weights are kept as that product takes them, so that a GPU has not to turn them, their
     gradients and their moments at every update; `filters` has the usual form.
@@ -99,19 +100,12 @@ class Convolution(eqx.Module):
         if not self._has_many:
             return _learning(self, images)
         if jax.default_backend() == "cpu":  # they were not cut into blocks
+            if onednn.is_wanted():
+                pads = [self._fit(size).pad for size in images.shape[1:3]]
+                if min(map(min, pads)) >= 0:  # or pixels are dropped, which is left to XLA
+                    return onednn.convolve(images, self.filters, self.bias, self.stride, (*pads,))
             return _convolve(images, self.filters, self.stride, self.padding) + self.bias
         return _frozen_or_learning(self, images)
-
-    def rectify(self, images: Float[Array, "n b c B"]) -> Float[Array, "n h w O"]:
-        """max(0, the convolution of blocks)."""
-        if self._has_many and onednn.is_wanted():
-            tall, broad = (self._fit(size) for size in images.shape[1:3])
-            pad = tall.pad, broad.pad
-            if min(*tall.pad, *broad.pad) >= 0:
-                return onednn.convolve_and_rectify(
-                    images, self.filters, self.bias, self.stride, pad
-                )
-        return jax.nn.relu(self.of_blocks(images))
 
     @property
     def _has_many(self) -> bool:

@@ -33,7 +33,7 @@ class Torso:
 
     @property
     def is_large(self) -> bool:
-        """Whether a convolution takes those of another, as Atari's do."""
+        """Whether a convolution takes another's outputs, as Atari's do."""
         return sum(isinstance(layer, ConvolutionSpec) for layer in self.encoder) > 1
 
 
@@ -94,9 +94,10 @@ class Network(eqx.Module):
         x = views
         for i, layer in enumerate(self.encoder):
             if isinstance(layer, Dense):
-                x = jax.nn.relu(jax.vmap(layer)(x))
+                x = jax.vmap(layer)(x)
             else:
-                x = layer.rectify(x if i == 0 else jax.vmap(layer.blocks)(x))
+                x = layer.of_blocks(x) if i == 0 else layer(x)
+            x = jax.nn.relu(x)
         return x.reshape(len(x), -1)
 
     def __call__(self, views: Float[Array, "B ..."]) -> Float[Array, "B O"]:

@@ -1,36 +1,18 @@
 """Convolutions and products of large networks on a CPU, by oneDNN.
 
 jaxlib holds the library on x86, and XLA has custom calls for it, which it puts into no program of
-its own accord. On two cores the convolutions of Atari's network take two thirds of the time of
-Eigen's (benchmarks/README.md). But the calls are no public interface. So they are taken
-
-- with versions of jaxlib that they were tried with, as a description that one does not know ends
-  the process, and after a first one came out right;
-- within `calls(True)`, where the program is made that holds them, and
-- where `never_kept()` sees to it that it stays out of JAX's folder of compiled programs: jaxlib
-  writes a call of this kind as one of another, and reads past its end.
-
-`MUNCHAUSEN_ONEDNN=0` in the environment leaves all to XLA.
+its own accord. With them an update of Atari's network takes an eighth less time than with Eigen's
+convolutions (benchmarks/README.md). But they are no public interface: `loops/onednn_here.py` says
+when they are taken.
 """
 
-import functools
 import json
-import math
-import os
-import platform
-import sys
-import warnings
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxlib.version import __version__ as jaxlib_version
 from jaxtyping import Array, Float
-
-TRIED = ("0.10.2", "0.11.2", "0.12.0.1")  # versions of jaxlib
 
 Pad = tuple[tuple[int, int], tuple[int, int]]  # rows before and after, columns before and after
 
@@ -43,88 +25,49 @@ def is_wanted() -> bool:
     return calls.value
 
 
-@functools.cache
-def is_here() -> bool:
-    """Whether this machine has the calls. Asked once: it tries one."""
-    if os.environ.get("MUNCHAUSEN_ONEDNN") == "0":
-        return False
-    if sys.platform != "linux" or platform.machine() != "x86_64":
-        return False
-    if jaxlib_version not in TRIED:
-        why = f"jaxlib {jaxlib_version} was not tried with them ({', '.join(TRIED)} were)"
-    elif not _comes_out_right():
-        why = f"jaxlib {jaxlib_version} as it is installed here has none that come out right"
-    else:
-        return True
-    warnings.warn(
-        f"no convolutions by oneDNN: {why}, so large networks are slower than they were measured "
-        "to be (benchmarks/README.md)",
-        stacklevel=2,
-    )
-    return False
-
-
-def _comes_out_right() -> bool:
-    """jaxlib can be built without oneDNN: XLA refuses the program then."""
-    random = np.random.default_rng(0)
-    images, filters, bias = (
-        jnp.asarray(random.normal(size=size), jnp.float32)
-        for size in ((2, 5, 5, 3), (3, 3, 3, 4), (4,))
-    )
-    pad = (1, 1), (1, 1)
-    expected = jax.nn.relu(_by_xla(images, filters, pad=pad) + bias)
-    try:
-        made = never_kept(jax.jit(partial(_convolve, pad=pad)))(images, filters, bias)
-    except jax.errors.JaxRuntimeError:
-        return False
-    return bool(jnp.allclose(made, expected, atol=1e-4))
-
-
-def never_kept(program: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiles `program` without writing it to a folder."""
-    from jax._src import config  # the public way is for all threads
-
-    @functools.wraps(program)
-    def run(*arguments: Any) -> Any:
-        with config.persistent_cache_min_compile_time_secs(math.inf):
-            return program(*arguments)
-
-    return run
-
-
 @partial(jax.custom_vjp, nondiff_argnums=(3, 4))
-def convolve_and_rectify(
+def convolve(
     images: Float[Array, "n H W I"],
     filters: Float[Array, "k l I O"],
     bias: Float[Array, " O"],
     stride: int,
     pad: Pad,
 ) -> Float[Array, "n h w O"]:
-    """max(0, convolution + bias), in one pass."""
+    """Square filters, a multiple of `stride` wide. Padding is narrower than a filter, and the last
+    window ends where it does. (ReLU, which the call could do too, makes 0 of what is no number:
+    a training that diverged would go on.)"""
+    kernel, _, inputs, outputs = filters.shape
+    if filters.shape[1] != kernel or kernel % stride:
+        raise ValueError(f"filters of {filters.shape[:2]} at stride {stride}")
+    for size, (before, after) in zip(images.shape[1:3], pad, strict=True):
+        rest = before + size + after - kernel
+        if not (0 <= before < kernel and 0 <= after < kernel and rest >= 0 == rest % stride):
+            raise ValueError(f"windows of {kernel} at {stride} over {before} + {size} + {after}")
+    if (images.shape[3], bias.shape) != (inputs, (outputs,)):
+        raise TypeError(f"images {images.shape}, filters {filters.shape}, bias {bias.shape}")
     return _convolve(images, filters, bias, stride=stride, pad=pad)
 
 
 def _forward(
     images: Array, filters: Array, bias: Array, stride: int, pad: Pad
-) -> tuple[Array, tuple[Array, Array, Array]]:
-    out = _convolve(images, filters, bias, stride=stride, pad=pad)
-    return out, (images, filters, out)
+) -> tuple[Any, tuple[Array, Array]]:
+    return convolve(images, filters, bias, stride, pad), (images, filters)
 
 
 def _backward(
-    stride: int, pad: Pad, kept: tuple[Array, Array, Array], gradient: Array
+    stride: int, pad: Pad, kept: tuple[Array, Array], gradient: Array
 ) -> tuple[Array, Array, Array]:
-    images, filters, out = kept
-    gradient = jnp.where(out > 0, gradient, 0.0)
+    images, filters = kept
     of_images = _gradient_of_images(images.shape, filters, gradient, stride, pad)
     if stride > 1:
         of_filters = _gradient_of_filters(images, gradient, stride, pad)
     else:  # Eigen is the faster
-        of_filters = jax.vjp(partial(_by_xla, images, pad=pad), filters)[1](gradient)[0]
+        by_xla = partial(convolve_by_xla, images, stride=1, pad=pad)
+        of_filters = jax.vjp(by_xla, filters)[1](gradient)[0]
     return of_images, of_filters, jnp.sum(gradient, axis=(0, 1, 2))
 
 
-convolve_and_rectify.defvjp(_forward, _backward)
+convolve.defvjp(_forward, _backward)
 
 
 def _gradient_of_images(
@@ -173,7 +116,6 @@ def _gradient_of_filters(images: Array, gradient: Array, stride: int, pad: Pad) 
 def _convolve(
     images: Array, filters: Array, bias: Array | None = None, *, stride: int = 1, pad: Pad
 ) -> Array:
-    """With a bias, also rectified."""
     sizes = [
         (size + sum(of_axis) - kernel) // stride + 1
         for size, of_axis, kernel in zip(images.shape[1:3], pad, filters.shape[:2], strict=True)
@@ -182,9 +124,9 @@ def _convolve(
     return _call_convolution(images, filters, bias, shape=shape, stride=stride, pad=pad)
 
 
-def _by_xla(images: Array, filters: Array, *, pad: Pad) -> Array:
+def convolve_by_xla(images: Array, filters: Array, *, stride: int, pad: Pad) -> Array:
     return jax.lax.conv_general_dilated(
-        images, filters, (1, 1), pad, dimension_numbers=("NHWC", "HWIO", "NHWC")
+        images, filters, (stride, stride), pad, dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
 
 
@@ -222,7 +164,7 @@ def _call_convolution(
         "kernel": {"dims": 4, "filter": of_filters},
         "output": of_images,
         "window": window,
-        "fusions": {"ops": [] if bias is None else ["BIAS", "RELU"]},
+        "fusions": {"ops": [] if bias is None else ["BIAS"]},
         "feature_groups": 1,
     }
     arguments = (images, filters) if bias is None else (images, filters, bias)
@@ -233,7 +175,10 @@ def multiply(
     left: Float[Array, "M K"], right: Float[Array, "..."], *, turned: bool = False
 ) -> Float[Array, "M N"]:
     """left @ right, or left @ right' of `right` as it lies in memory."""
-    shape = (left.shape[0], right.shape[0 if turned else 1])
+    inner, outputs = right.shape[::-1] if turned else right.shape
+    if left.shape[1] != inner:
+        raise TypeError(f"a product of {left.shape} and {(inner, outputs)}")
+    shape = (left.shape[0], outputs)
 
     def of(shape: tuple[int, ...]) -> dict:
         return {"dims": 2, "tensor": {"dimensions": [1, 2], "shape": shape}}
@@ -249,7 +194,8 @@ def multiply(
 
 
 def _call(name: str, description: dict, shape: tuple[int, ...], *arguments: Array) -> Array:
-    assert all(x.dtype == jnp.float32 for x in arguments)
+    if any(x.dtype != jnp.float32 for x in arguments):  # they would be read as if they were
+        raise TypeError(f"oneDNN is given {', '.join(str(x.dtype) for x in arguments)}")
     return jax.ffi.ffi_call(
         f"__onednn${name}",
         jax.ShapeDtypeStruct(shape, jnp.float32),

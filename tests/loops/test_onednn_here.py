@@ -1,0 +1,104 @@
+"""Where oneDNN's calls are taken, what is said where they are not, and that they are never kept."""
+
+import os
+import platform
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from munchausen.loops import onednn_here
+from munchausen.networks import onednn
+
+where_tried = pytest.mark.skipif(
+    sys.platform != "linux"
+    or platform.machine() != "x86_64"
+    or onednn_here.jaxlib_version not in onednn_here.TRIED,
+    reason="not where it was tried",
+)
+
+
+@pytest.fixture(autouse=True)
+def asked_anew(monkeypatch):
+    monkeypatch.delenv("MUNCHAUSEN_ONEDNN", raising=False)
+    onednn_here.is_here.cache_clear()
+    yield
+    onednn_here.is_here.cache_clear()
+
+
+@where_tried
+def test_it_is_here():
+    """Or each test of it would pass without."""
+    assert onednn_here.is_here()
+
+
+_IN_A_PROCESS_OF_ITS_OWN = """
+import sys
+import jax, jax.numpy as jnp
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+from munchausen.agent import resolve
+from munchausen.loops.compiling import compiled
+from munchausen.networks import onednn
+
+def with_calls(x, w):
+    assert onednn.is_wanted()
+    return onednn.multiply(x, w)
+
+def without(x, w):
+    assert not onednn.is_wanted()
+    return x @ w
+
+arguments = jnp.ones((3, 40)), jnp.ones((40, 50))
+assert float(compiled(with_calls, resolve("dqn", "atari"))(*arguments)[0, 0]) == 40
+assert float(compiled(without, resolve("dqn", "minatar"))(*arguments)[0, 0]) == 40
+"""
+
+
+@where_tried
+def test_programs_with_calls_are_never_kept(tmp_path):
+    """Others are. A warning of JAX's, that it could not keep one, would be an error here."""
+    command = [sys.executable, "-W", "error", "-c", _IN_A_PROCESS_OF_ITS_OWN, str(tmp_path)]
+    subprocess.run(command, check=True, env=os.environ)
+    kept = " ".join(path.name for path in tmp_path.iterdir())
+    assert "jit_without" in kept
+    assert "jit_with_calls" not in kept
+    assert "jit_run" not in kept  # those that are tried first
+
+
+def test_other_versions_of_jaxlib_do_without_and_say_so(monkeypatch):
+    monkeypatch.setattr(onednn_here, "sys", SimpleNamespace(platform="linux"))
+    monkeypatch.setattr(onednn_here, "platform", SimpleNamespace(machine=lambda: "x86_64"))
+    monkeypatch.setattr(onednn_here, "jaxlib_version", "9.9")
+    with pytest.warns(UserWarning, match="jaxlib 9.9 was not tried"):
+        assert not onednn_here.is_here()
+    assert not onednn_here.is_here()  # asked and said once
+
+
+@where_tried
+def test_a_jaxlib_without_onednn_does_without_and_says_so(monkeypatch):
+    """Its XLA knows no such call: an error when the program is compiled."""
+    call = onednn._call
+    monkeypatch.setattr(onednn, "_call", lambda name, *x: call(f"no_{name}", *x))
+    with pytest.warns(UserWarning, match="none that come out right"):
+        assert not onednn_here.is_here()
+
+
+@where_tried
+def test_calls_that_come_out_wrong_are_not_taken(monkeypatch):
+    call = onednn._call
+    monkeypatch.setattr(onednn, "_call", lambda *x: 1.001 * call(*x))
+    with pytest.warns(UserWarning, match="none that come out right"):
+        assert not onednn_here.is_here()
+
+
+@pytest.mark.parametrize("why", ("MUNCHAUSEN_ONEDNN", "platform", "machine"))
+def test_where_there_is_none_nothing_is_said(monkeypatch, why):
+    if why == "MUNCHAUSEN_ONEDNN":
+        monkeypatch.setenv("MUNCHAUSEN_ONEDNN", "0")
+    elif why == "platform":
+        monkeypatch.setattr(onednn_here, "sys", SimpleNamespace(platform="darwin"))
+    else:
+        monkeypatch.setattr(onednn_here, "platform", SimpleNamespace(machine=lambda: "aarch64"))
+    assert not onednn_here.is_here()
