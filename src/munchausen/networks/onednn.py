@@ -1,7 +1,7 @@
 """Convolutions and products of large networks on a CPU, by oneDNN.
 
 jaxlib holds the library on x86, and XLA has custom calls for it, which it puts into no program of
-its own accord. With them an update of Atari's network takes an eighth less time than with Eigen's
+its own accord. With them an update of Atari's network takes a fifth less time than with Eigen's
 convolutions (benchmarks/README.md). But they are no public interface: `loops/onednn_here.py` says
 when they are taken.
 """
