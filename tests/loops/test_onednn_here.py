@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +15,7 @@ from munchausen.networks import onednn
 where_tried = pytest.mark.skipif(
     sys.platform != "linux"
     or platform.machine() != "x86_64"
+    or "avx2" not in Path("/proc/cpuinfo").read_text()
     or onednn_here.jaxlib_version not in onednn_here.TRIED,
     reason="not where it was tried",
 )
@@ -21,7 +23,8 @@ where_tried = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def asked_anew(monkeypatch):
-    monkeypatch.delenv("MUNCHAUSEN_ONEDNN", raising=False)
+    for name in ("MUNCHAUSEN_ONEDNN", "ONEDNN_MAX_CPU_ISA"):
+        monkeypatch.delenv(name, raising=False)
     onednn_here.is_here.cache_clear()
     yield
     onednn_here.is_here.cache_clear()
@@ -67,9 +70,17 @@ def test_programs_with_calls_are_never_kept(tmp_path):
     assert "jit_run" not in kept  # those that are tried first
 
 
-def test_other_versions_of_jaxlib_do_without_and_say_so(monkeypatch):
+def has(monkeypatch, tmp_path, flags):
+    """A processor with these flags, two cores of it, on Linux."""
+    lines = [f"processor\t: {i}\nmodel name\t: avx2\nflags\t\t: fpu {flags}\n\n" for i in (0, 1)]
+    (tmp_path / "cpuinfo").write_text("".join(lines))
+    monkeypatch.setattr(onednn_here, "_PROCESSORS", tmp_path / "cpuinfo")
     monkeypatch.setattr(onednn_here, "sys", SimpleNamespace(platform="linux"))
     monkeypatch.setattr(onednn_here, "platform", SimpleNamespace(machine=lambda: "x86_64"))
+
+
+def test_other_versions_of_jaxlib_do_without_and_say_so(monkeypatch, tmp_path):
+    has(monkeypatch, tmp_path, "avx avx2 fma")
     monkeypatch.setattr(onednn_here, "jaxlib_version", "9.9")
     with pytest.warns(UserWarning, match="jaxlib 9.9 was not tried"):
         assert not onednn_here.is_here()
@@ -93,12 +104,41 @@ def test_calls_that_come_out_wrong_are_not_taken(monkeypatch):
         assert not onednn_here.is_here()
 
 
-@pytest.mark.parametrize("why", ("MUNCHAUSEN_ONEDNN", "platform", "machine"))
-def test_where_there_is_none_nothing_is_said(monkeypatch, why):
+@pytest.fixture
+def right(monkeypatch):
+    monkeypatch.setattr(onednn_here, "jaxlib_version", onednn_here.TRIED[0])
+    monkeypatch.setattr(onednn_here, "_come_out_right", lambda: True)
+
+
+@pytest.mark.usefixtures("right")
+@pytest.mark.parametrize(
+    ("flags", "here"),
+    (("avx avx2 fma", True), ("avx2 fma avx512f", True), ("avx fma", False), ("avx2", False)),
+)
+def test_old_processors_have_none(monkeypatch, tmp_path, flags, here):
+    """And none is tried there, as that could end the process."""
+    has(monkeypatch, tmp_path, flags)
+    assert onednn_here.is_here() == here
+
+
+@pytest.mark.usefixtures("right")
+@pytest.mark.parametrize(("most", "here"), (("AVX", False), ("SSE41", False), ("AVX2", True)))
+def test_one_that_is_told_to_do_as_an_old_one_has_none(monkeypatch, tmp_path, most, here):
+    has(monkeypatch, tmp_path, "avx avx2 fma")
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", most)
+    assert onednn_here.is_here() == here
+
+
+@pytest.mark.usefixtures("right")
+@pytest.mark.parametrize("why", ("MUNCHAUSEN_ONEDNN", "platform", "machine", "flags"))
+def test_where_there_is_none_nothing_is_said(monkeypatch, tmp_path, why):
+    has(monkeypatch, tmp_path, "avx avx2 fma")
     if why == "MUNCHAUSEN_ONEDNN":
         monkeypatch.setenv("MUNCHAUSEN_ONEDNN", "0")
     elif why == "platform":
         monkeypatch.setattr(onednn_here, "sys", SimpleNamespace(platform="darwin"))
-    else:
+    elif why == "machine":
         monkeypatch.setattr(onednn_here, "platform", SimpleNamespace(machine=lambda: "aarch64"))
+    else:
+        monkeypatch.setattr(onednn_here, "_PROCESSORS", tmp_path / "none")
     assert not onednn_here.is_here()

@@ -4,6 +4,8 @@ XLA's calls for oneDNN are no public interface. So they are taken
 
 - with versions of jaxlib that they were tried with, as a description that one does not know ends
   the process, and after some came out right;
+- on processors with AVX2 or more, for which it has kernels of one family (`brg…`); those that it
+  takes for older ones write out of bounds when called so;
 - in programs that `never_kept` sees to: jaxlib writes such a call wrongly into JAX's folder of
   compiled programs (it ends in an error or worse, as what it writes lies out of bounds).
 
@@ -18,6 +20,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -29,6 +32,9 @@ from munchausen.networks import onednn
 
 TRIED = ("0.10.2", "0.11.2", "0.12.0.1")  # versions of jaxlib
 
+_PROCESSORS = Path("/proc/cpuinfo")
+_MOST, _TOO_FEW = "ONEDNN_MAX_CPU_ISA", ("SSE41", "AVX")  # oneDNN does as if it had no more
+
 
 @functools.cache
 def is_here() -> bool:
@@ -36,6 +42,8 @@ def is_here() -> bool:
     if os.environ.get("MUNCHAUSEN_ONEDNN") == "0":
         return False
     if sys.platform != "linux" or platform.machine() != "x86_64":
+        return False
+    if not {"avx2", "fma"} <= _processor_flags() or os.environ.get(_MOST) in _TOO_FEW:
         return False
     if jaxlib_version not in TRIED:
         why = f"jaxlib {jaxlib_version} was not tried with them ({', '.join(TRIED)} were)"
@@ -49,6 +57,14 @@ def is_here() -> bool:
         stacklevel=2,
     )
     return False
+
+
+def _processor_flags() -> set[str]:
+    try:
+        lines = _PROCESSORS.read_text().splitlines()
+    except OSError:
+        return set()
+    return next((set(line.split()) for line in lines if line.startswith("flags")), set())
 
 
 def _come_out_right() -> bool:
