@@ -5,6 +5,7 @@ import io
 import json
 import re
 import sys
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -195,13 +196,26 @@ class TestBeforeARun:
 
     def test_atari_without_a_gpu_says_how_long(self, monkeypatch):
         monkeypatch.setattr(resources, "device_memory", lambda: 10**12)
-        monkeypatch.setattr(resources, "_flops", lambda: 100e9)
+        timed = []
+        monkeypatch.setattr(resources, "_update_seconds", lambda x: timed.append(x) or 0.05)
         long = make_settings(["m-dqn"], "Breakout", seeds=[0])
-        # 12.5M updates of about 5 GFLOP at 100 GFLOP/s.
-        days = float(resources.check(long).split("about ")[1].split(" days")[0])
-        assert 5 <= days <= 10
-        short = make_settings(["m-dqn"], "Breakout", seeds=[0], steps=21_000)
-        assert resources.check(short) is None
+        assert "50,000,000 steps will take about 8 days" in resources.check(long)  # 12.5M updates
+        both = make_settings(["m-dqn"], "Breakout", seeds=[0, 1])
+        assert "about 15 days" in resources.check(both)
+        assert timed == [long, both]
+        short = make_settings(["m-dqn"], "Breakout", seeds=[0], steps=60_000)
+        assert resources.check(short) is None  # 10,000 updates, nine minutes
+        few = make_settings(["m-dqn"], "Breakout", seeds=[0], steps=23_800)
+        assert resources.check(few) is None
+        assert timed == [long, both, short]  # 950 updates are not timed
+
+    @pytest.mark.parametrize("agent", ("m-dqn", "m-iqn", "rainbow"))
+    def test_an_update_is_timed(self, monkeypatch, agent):
+        """By the clock, without the compiling."""
+        clock = iter((0.0, 100.0, *range(100, 110)))
+        monkeypatch.setattr(resources, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+        settings = make_settings([agent], "Breakout", seeds=[0], changes={"batch_size": 2})
+        assert resources._update_seconds(settings) == 1
 
     def test_in_python_too(self, monkeypatch):
         class Started(Exception):
@@ -211,7 +225,7 @@ class TestBeforeARun:
             raise Started
 
         monkeypatch.setattr(resources, "device_memory", lambda: 10**12)
-        monkeypatch.setattr(resources, "_flops", lambda: 100e9)
+        monkeypatch.setattr(resources, "_update_seconds", lambda _: 0.05)
         monkeypatch.setattr("munchausen.api.Training", training)
         agent = Agent("m-dqn", env="Breakout")
         with pytest.warns(UserWarning, match="no GPU found: .* days"), pytest.raises(Started):
@@ -233,4 +247,3 @@ class TestBeforeARun:
 
     def test_the_device_says_how_much_it_has(self):
         assert jax.default_backend() != "cpu" or resources.device_memory() > 10**8
-        assert resources._flops() > 1e6

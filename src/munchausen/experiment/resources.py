@@ -10,14 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from munchausen import envs
+from munchausen.agent.learner import LearnerState
 from munchausen.errors import UserError, install_line
 from munchausen.experiment.pace import in_words
 from munchausen.experiment.settings import Settings
+from munchausen.loops.compiling import compiled
 from munchausen.loops.lane import make_steps
 from munchausen.replay import Transitions
 
 _SHARE = 0.9  # of the memory; the rest is for networks, batches and the compiler
 _LONG_SECONDS = 600
+_FEW_UPDATES = 1_000  # half a second each with the largest agent on two cores
+_TIMED = 5
 
 
 def check(settings: Settings) -> str | None:
@@ -72,33 +76,34 @@ def container_memory(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int | N
 
 
 def cpu_seconds(settings: Settings) -> float:
-    """From the operations of one update and the speed of a matrix product here."""
+    """From the time of an update here; emulators and acting take a fifteenth beside it. None is
+    timed, and no time told, where there are too few to take long."""
+    config = settings.config
+    updates = max(0, settings.steps - config.warmup_steps) // config.update_period_steps
+    if updates < _FEW_UPDATES:
+        return 0.0
+    return len(settings.lanes) * updates * _update_seconds(settings) * 16 / 15
+
+
+def _update_seconds(settings: Settings) -> float:
     config, spec = settings.config, envs.spec_of(settings.listing)
     steps = make_steps(config, spec, munchausen=config.alpha != 0)
 
-    def update(state: Any, transitions: Transitions, regulariser: Any, key: Any) -> Any:
-        batch = steps.learner.view(state.target, transitions)
-        targets = steps.learner.targets(state.target, regulariser, batch, key)
-        return steps.learner.step(state, batch, targets, None, key)
+    def update(state: LearnerState, batch: Transitions, regulariser: Any, key: Any) -> LearnerState:
+        views = steps.learner.view(state.target, batch)
+        targets = steps.learner.targets(state.target, regulariser, views, key)
+        return steps.learner.step(state, views, targets, None, key)[0]
 
-    key = jax.random.key(0)
-    size = config.batch_size
-    frames = jax.ShapeDtypeStruct((size, config.stack, *spec.frame_shape), spec.frame_dtype)
-    number, whole = jax.ShapeDtypeStruct((size,), "float32"), jax.ShapeDtypeStruct((size,), "int32")
-    batch: Any = Transitions(frames, whole, number, number, frames)  # type: ignore[arg-type]
-    state = jax.eval_shape(steps.learner.init, key)
-    cost: Any = (
-        jax.jit(update).lower(state, batch, settings.lanes[0].regulariser, key).cost_analysis()
-    )
-    updates = max(0, settings.steps - config.warmup_steps) / config.update_period_steps
-    return len(settings.lanes) * updates * cost["flops"] / _flops()
-
-
-def _flops() -> float:
-    x = jnp.ones((768, 768))
-    product = jax.jit(lambda x: x @ x)
-    product(x).block_until_ready()
-    begun = time.monotonic()
-    for _ in range(5):
-        product(x).block_until_ready()
-    return 5 * 2 * 768**3 / (time.monotonic() - begun)
+    key, size = jax.random.key(0), config.batch_size
+    frames = jnp.zeros((size, config.stack, *spec.frame_shape), spec.frame_dtype)
+    numbers, whole = jnp.zeros(size), jnp.zeros(size, jnp.int32)
+    batch = Transitions(frames, whole, numbers, numbers, frames)
+    state = jax.jit(steps.learner.init)(key)
+    program = compiled(update, config, uses_up_first=True)
+    seconds = []
+    for _ in range(1 + _TIMED):  # the first one compiles
+        begun = time.monotonic()
+        regulariser = settings.lanes[0].regulariser
+        state = jax.block_until_ready(program(state, batch, regulariser, key))
+        seconds.append(time.monotonic() - begun)
+    return sum(seconds[1:]) / _TIMED
