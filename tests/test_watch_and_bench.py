@@ -191,7 +191,7 @@ class TestBeforeARun:
         with pytest.raises(UserError, match=r"needs 7.1 GB .* has 4.0 GB; lower --capacity \(to"):
             resources.check(settings)
         fits = make_settings(["m-dqn"], "Breakout", seeds=[0], changes={"capacity": 500_000})
-        monkeypatch.setattr(resources, "cpu_seconds", lambda _: 0.0)
+        monkeypatch.setattr(resources, "cpu_seconds", lambda *_: 0.0)
         assert resources.check(fits) is None
 
     def test_atari_without_a_gpu_says_how_long(self, monkeypatch):
@@ -199,14 +199,18 @@ class TestBeforeARun:
         timed = []
         monkeypatch.setattr(resources, "_update_seconds", lambda x: timed.append(x) or 0.05)
         long = make_settings(["m-dqn"], "Breakout", seeds=[0])
-        assert "50,000,000 steps will take about 8 days" in resources.check(long)  # 12.5M updates
+        said = []
+        warning = resources.check(long, said.append)
+        assert "50,000,000 steps will take about 8 days" in warning  # 12.5M updates
+        assert said == ["no GPU: timing an update on this CPU …"]
         both = make_settings(["m-dqn"], "Breakout", seeds=[0, 1])
         assert "about 15 days" in resources.check(both)
         assert timed == [long, both]
         short = make_settings(["m-dqn"], "Breakout", seeds=[0], steps=60_000)
         assert resources.check(short) is None  # 10,000 updates, nine minutes
         few = make_settings(["m-dqn"], "Breakout", seeds=[0], steps=23_800)
-        assert resources.check(few) is None
+        assert resources.check(few, said.append) is None
+        assert len(said) == 1
         assert timed == [long, both, short]  # 950 updates are not timed
 
     @pytest.mark.parametrize("agent", ("m-dqn", "m-iqn", "rainbow"))

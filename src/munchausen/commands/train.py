@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
         run_folder.check_free(out)
     # A missing extra, continuous actions, a network that does not fit: before anything is written.
     network_template(settings)
-    if warning := resources.check(settings):
+    if warning := resources.check(settings, speaker(options.json)):
         warnings.warn(warning, stacklevel=2)
     _train(settings, out, options)
     return 0

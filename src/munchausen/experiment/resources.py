@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,15 @@ from munchausen.replay import Transitions
 
 _SHARE = 0.9  # of the memory; the rest is for networks, batches and the compiler
 _LONG_SECONDS = 600
-_FEW_UPDATES = 1_000  # half a second each with the largest agent on two cores
+_FEW_UPDATES = 1_000  # under half a second each with M-IQN on two cores
 _TIMED = 5
 
 
-def check(settings: Settings) -> str | None:
+def check(settings: Settings, say: Callable[[str], Any] = lambda _: None) -> str | None:
     """Refuses a replay that does not fit. Returns a warning where a GPU would be wanted."""
     check_memory(settings)
     if settings.listing.suite.startswith("atari") and jax.default_backend() == "cpu":
-        seconds = cpu_seconds(settings)
+        seconds = cpu_seconds(settings, say)
         if seconds > _LONG_SECONDS:
             return (
                 f"no GPU found: {settings.steps:,} steps will take about {in_words(seconds)} on "
@@ -75,13 +76,14 @@ def container_memory(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int | N
         return None
 
 
-def cpu_seconds(settings: Settings) -> float:
-    """From the time of an update here; emulators and acting take a fifteenth beside it. None is
-    timed, and no time told, where there are too few to take long."""
+def cpu_seconds(settings: Settings, say: Callable[[str], Any]) -> float:
+    """From the time of an update here; emulators and acting take a fifteenth beside it. Where there
+    are too few updates to take long, none is timed and they count as nothing."""
     config = settings.config
     updates = max(0, settings.steps - config.warmup_steps) // config.update_period_steps
     if updates < _FEW_UPDATES:
         return 0.0
+    say("no GPU: timing an update on this CPU …")
     return len(settings.lanes) * updates * _update_seconds(settings) * 16 / 15
 
 
@@ -99,11 +101,11 @@ def _update_seconds(settings: Settings) -> float:
     numbers, whole = jnp.zeros(size), jnp.zeros(size, jnp.int32)
     batch = Transitions(frames, whole, numbers, numbers, frames)
     state = jax.jit(steps.learner.init)(key)
+    regulariser = settings.lanes[0].regulariser
     program = compiled(update, config, uses_up_first=True)
     seconds = []
     for _ in range(1 + _TIMED):  # the first one compiles
         begun = time.monotonic()
-        regulariser = settings.lanes[0].regulariser
         state = jax.block_until_ready(program(state, batch, regulariser, key))
         seconds.append(time.monotonic() - begun)
     return sum(seconds[1:]) / _TIMED

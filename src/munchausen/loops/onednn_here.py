@@ -2,12 +2,12 @@
 
 XLA's calls for oneDNN are no public interface. So they are taken
 
-- with versions of jaxlib that they were tried with, as a description that one does not know ends
-  the process, and after some came out right;
+- with versions of jaxlib that they were tried with, as a description that one cannot use ends the
+  process, and after some came out right;
 - on processors with AVX2 or more, for which it has kernels of one family (`brg…`); those that it
   takes for older ones write out of bounds when called so;
-- in programs that `never_kept` sees to: jaxlib writes such a call wrongly into JAX's folder of
-  compiled programs (it ends in an error or worse, as what it writes lies out of bounds).
+- in programs that `never_kept` sees to: jaxlib cannot write such a call to JAX's folder of compiled
+  programs (`std::bad_alloc`, where it was tried).
 
 `MUNCHAUSEN_ONEDNN=0` in the environment leaves all to XLA.
 """
@@ -33,7 +33,8 @@ from munchausen.networks import onednn
 TRIED = ("0.10.2", "0.11.2", "0.12.0.1")  # versions of jaxlib
 
 _PROCESSORS = Path("/proc/cpuinfo")
-_MOST, _TOO_FEW = "ONEDNN_MAX_CPU_ISA", ("SSE41", "AVX")  # oneDNN does as if it had no more
+_LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")  # oneDNN then uses no more of a processor
+_TOO_LOW = ("SSE41", "AVX")
 
 
 @functools.cache
@@ -43,7 +44,8 @@ def is_here() -> bool:
         return False
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return False
-    if not {"avx2", "fma"} <= _processor_flags() or os.environ.get(_MOST) in _TOO_FEW:
+    limited = any(os.environ.get(name, "").upper() in _TOO_LOW for name in _LIMITS)
+    if limited or not {"avx2", "fma"} <= _processor_flags():
         return False
     if jaxlib_version not in TRIED:
         why = f"jaxlib {jaxlib_version} was not tried with them ({', '.join(TRIED)} were)"

@@ -2,8 +2,8 @@
 
 jaxlib holds the library on x86, and XLA has custom calls for it, which it puts into no program of
 its own accord. With them an update of Atari's network takes a fifth less time than with Eigen's
-convolutions (benchmarks/README.md). But they are no public interface: `loops/onednn_here.py` says
-when they are taken.
+convolutions where there is AVX-512 (benchmarks/README.md). But they are no public interface:
+`loops/onednn_here.py` says when they are taken.
 """
 
 import json
