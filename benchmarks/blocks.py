@@ -21,7 +21,7 @@ import numpy as np
 import zstandard
 from safetensors.numpy import save
 
-from munchausen.experiment.segments import Block, write_block
+from munchausen._src.experiment.segments import Block, write_block
 
 ENVS, ROWS = 200, 47
 TICK, LATE = 0.5e-3, 2e-3  # seconds

@@ -22,11 +22,11 @@ import jax.numpy as jnp
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from munchausen.agent import resolve
-from munchausen.backup import Regulariser
-from munchausen.envs import EnvironmentSpec
-from munchausen.loops.compiling import OPTIONS
-from munchausen.loops.lane import LaneSpec, make_steps, over_lanes, stack_regularisers
+from munchausen._src.agents import resolve
+from munchausen._src.core.backup import Regulariser
+from munchausen._src.kernels.compiling import OPTIONS
+from munchausen._src.loops.lane import LaneSpec, make_steps, over_lanes, stack_regularisers
+from munchausen._src.suites import EnvironmentSpec
 
 H200 = """
 gpu_device_info {

@@ -35,15 +35,15 @@ from typing import Any
 
 import jax
 
-from munchausen.agent import override, resolve
-from munchausen.backup import Regulariser
-from munchausen.cores import cores
-from munchausen.envs import find
-from munchausen.envs.atari import AtariEnvironments, protocol_of
-from munchausen.experiment.bench import Bench
-from munchausen.loops.compiling import OPTIONS
-from munchausen.loops.host import HostLoop
-from munchausen.loops.lane import LaneSpec
+from munchausen._src.agents import override, resolve
+from munchausen._src.core.backup import Regulariser
+from munchausen._src.experiment.bench import Bench
+from munchausen._src.kernels.compiling import OPTIONS
+from munchausen._src.kernels.machine import cores
+from munchausen._src.loops.host import HostLoop
+from munchausen._src.loops.lane import LaneSpec
+from munchausen._src.suites import find
+from munchausen._src.suites.atari import AtariEnvironments, protocol_of
 
 TRIED = ("envs", "batches", "threads", "nice", "apart", "sender", "loops")
 ROUNDS = 4

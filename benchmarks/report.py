@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from munchausen.experiment.records import CONFIG, RECORDS, RESULT
-from munchausen.metrics import aggregates as agg
-from munchausen.metrics.bootstrap import estimate
-from munchausen.metrics.reference import atari_scores
+from munchausen._src.evidence.metrics import aggregates as agg
+from munchausen._src.evidence.metrics.bootstrap import estimate
+from munchausen._src.evidence.metrics.reference import atari_scores
+from munchausen._src.experiment.records import CONFIG, RECORDS, RESULT
 
 AGENTS = ("dqn", "adam-dqn", "soft-dqn", "soft-dqn-low", "al", "m-dqn", "rainbow", "iqn", "m-iqn")
 SEEDS, ITERATIONS, ITERATION_STEPS = 3, 200, 250_000

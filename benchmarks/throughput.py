@@ -12,11 +12,11 @@ import time
 
 import jax
 
-from munchausen.agent import override, resolve
-from munchausen.backup import Regulariser
-from munchausen.envs import find, make_jax
-from munchausen.loops.device import DeviceLoop
-from munchausen.loops.lane import LaneSpec
+from munchausen._src.agents import override, resolve
+from munchausen._src.core.backup import Regulariser
+from munchausen._src.loops.device import DeviceLoop
+from munchausen._src.loops.lane import LaneSpec
+from munchausen._src.suites import find, make_jax
 
 
 def measure(agent: str, env: str, lanes: int, seconds: float, chunk: int, changes: dict) -> dict:

@@ -5,7 +5,7 @@ import io
 from pathlib import Path
 from typing import NamedTuple
 
-from munchausen import cli
+from munchausen._src import cli
 
 # Small enough to train in a second once compiled. All of one shape, to be compiled once.
 SMALL = [

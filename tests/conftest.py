@@ -35,7 +35,7 @@ def key():
 @pytest.fixture
 def with_draws(monkeypatch):
     """Jits a function; the fractions that implicit quantiles draw in it are a second result."""
-    from munchausen.heads import implicit
+    from munchausen._src.core.heads import implicit
 
     drawn, draw = [], implicit.draw_fractions
 

@@ -4,7 +4,7 @@ It truncates after 12 steps, so both kinds of ending occur."""
 import jax
 import jax.numpy as jnp
 
-from munchausen.envs.spec import EnvironmentSpec, JaxStep
+from munchausen._src.suites.spec import EnvironmentSpec, JaxStep
 
 LENGTH, LIMIT = 5, 12
 

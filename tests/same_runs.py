@@ -5,8 +5,8 @@ from pathlib import Path
 
 from safetensors.numpy import load_file
 
-from munchausen.experiment.checkpoint import list_checkpoints
-from munchausen.experiment.records import TIMING, read_records
+from munchausen._src.experiment.checkpoint import list_checkpoints
+from munchausen._src.experiment.records import TIMING, read_records
 
 
 class Crash(BaseException):

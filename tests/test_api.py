@@ -15,12 +15,12 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from munchausen import Agent
-from munchausen.errors import UserError
-from munchausen.experiment import folder, policy
-from munchausen.experiment.accounting import LaneAccount
-from munchausen.experiment.checkpoint import list_checkpoints
-from munchausen.experiment.records import TIMING, read_records
-from munchausen.experiment.stopping import Interrupted
+from munchausen._src.errors import UserError
+from munchausen._src.experiment import folder, policy
+from munchausen._src.experiment.accounting import LaneAccount
+from munchausen._src.experiment.checkpoint import list_checkpoints
+from munchausen._src.experiment.records import TIMING, read_records
+from munchausen._src.experiment.stopping import Interrupted
 
 CARTPOLE = {
     "env": "gym/CartPole-v1",

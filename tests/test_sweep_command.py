@@ -16,13 +16,13 @@ import gymnasium
 import pytest
 from rich.console import Console
 
-from munchausen import cli
-from munchausen.commands.sweep_table import render, summary, table_row
-from munchausen.experiment.checkpoint import list_checkpoints
-from munchausen.experiment.records import is_live, read_records
-from munchausen.experiment.stopping import Interrupted
-from munchausen.experiment.sweep.schedule import Schedule
-from munchausen.experiment.sweep.status import RunStatus
+from munchausen._src import cli
+from munchausen._src.commands.sweep_table import render, summary, table_row
+from munchausen._src.experiment.checkpoint import list_checkpoints
+from munchausen._src.experiment.records import is_live, read_records
+from munchausen._src.experiment.stopping import Interrupted
+from munchausen._src.sweep.schedule import Schedule
+from munchausen._src.sweep.status import RunStatus
 
 CARTPOLE = [
     *("--env-count", "4", "--capacity", "4000", "--warmup-steps", "400", "--batch-size", "16"),

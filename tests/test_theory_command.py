@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from munchausen import cli
-from munchausen.commands import theory
-from munchausen.tabular.theorems import action_gap, printed
+from munchausen._src import cli
+from munchausen._src.commands import theory
+from munchausen._src.tabular.theorems import action_gap, printed
 
 
 def munchausen(capsys, *arguments):
@@ -81,7 +81,7 @@ def test_figures_need_a_folder(capsys, tmp_path):
 
 @pytest.mark.slow
 def test_figures(tmp_path, monkeypatch):
-    from munchausen.tabular import studies
+    from munchausen._src.tabular import studies
 
     small = {"over_iterations": 12, "over_discounts": 20, "action_gap": 50}
     small |= {"bounds": 12, "clipping": 20, "policy_change": 12}

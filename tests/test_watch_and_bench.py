@@ -12,16 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from munchausen import Agent, cli, envs
-from munchausen.envs import action_names, find
-from munchausen.errors import UserError
-from munchausen.experiment import bench, playing, resources
-from munchausen.experiment.evaluation import phase
-from munchausen.experiment.policy import load_run
-from munchausen.experiment.records import read_records
-from munchausen.experiment.settings import make_settings
-from munchausen.figures import play_video
-from munchausen.loops.lane import make_steps, stack_regularisers
+from munchausen import Agent
+from munchausen._src import cli
+from munchausen._src import suites as envs
+from munchausen._src.errors import UserError
+from munchausen._src.evidence.figures import play_video
+from munchausen._src.experiment import bench, playing, resources
+from munchausen._src.experiment.evaluation import phase
+from munchausen._src.experiment.policy import load_run
+from munchausen._src.experiment.records import read_records
+from munchausen._src.experiment.settings import make_settings
+from munchausen._src.loops.lane import make_steps, stack_regularisers
+from munchausen._src.suites import action_names, find
 
 TINY_ATARI = ["--envs", "8", "--capacity", "1000", "--warmup-steps", "200"]
 TINY_ATARI += ["--update-period-steps", "40", "--target-period-steps", "200"]
@@ -230,7 +232,7 @@ class TestBeforeARun:
 
         monkeypatch.setattr(resources, "device_memory", lambda: 10**12)
         monkeypatch.setattr(resources, "_update_seconds", lambda _: 0.05)
-        monkeypatch.setattr("munchausen.api.Training", training)
+        monkeypatch.setattr("munchausen._src.api.Training", training)
         agent = Agent("m-dqn", env="Breakout")
         with pytest.warns(UserWarning, match="no GPU found: .* days"), pytest.raises(Started):
             agent.learn(50_000_000)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from munchausen.experiment.records import CONFIG, MACHINE, RECORDS, RESULT
+from munchausen._src.experiment.records import CONFIG, MACHINE, RECORDS, RESULT
 
 ITERATION_STEPS = 1_000
 

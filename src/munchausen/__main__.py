@@ -1,3 +1,3 @@
-from munchausen.cli import entry
+from munchausen._src.cli import entry
 
 entry()

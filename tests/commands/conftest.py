@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from command_line import SMALL, munchausen
-from munchausen.experiment.training import Training
+from munchausen._src.experiment.training import Training
 
 
 @pytest.fixture

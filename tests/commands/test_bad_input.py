@@ -102,7 +102,7 @@ def test_other_commands_refuse_too(empty, arguments, said):
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["trian"], ["--jsn"]])
 def test_what_needs_no_jax_does_not_wait_for_it(words):
     code = (
-        "import sys\nfrom munchausen import cli\n"
+        "import sys\nfrom munchausen._src import cli\n"
         f"try: cli.main({words})\nexcept SystemExit: pass\n"
         "sys.exit('jax' in sys.modules or 'matplotlib' in sys.modules)"
     )

@@ -8,7 +8,7 @@ import pytest
 
 from command_line import CARTPOLE, munchausen
 from munchausen import Agent
-from munchausen.experiment.checkpoint import list_checkpoints, read_arrays
+from munchausen._src.experiment.checkpoint import list_checkpoints, read_arrays
 
 
 class TestDivergence:

@@ -8,8 +8,8 @@ import warnings
 import pytest
 
 from command_line import SMALL, assert_refused, assert_refused_late, contents, munchausen
-from munchausen.experiment.checkpoint import list_checkpoints
-from munchausen.experiment.records import read_records
+from munchausen._src.experiment.checkpoint import list_checkpoints
+from munchausen._src.experiment.records import read_records
 
 
 class TestFolder:

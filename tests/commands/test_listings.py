@@ -6,8 +6,8 @@ import re
 import pytest
 
 from command_line import munchausen
-from munchausen import cli
-from munchausen.agent.config import FIELDS
+from munchausen._src import cli
+from munchausen._src.agents.config import FIELDS
 
 AGENTS = {
     "dqn": ("expected", 0, 0, 1, "uniform", "rmsprop", 2.5e-4),

@@ -14,10 +14,10 @@ import numpy as np
 
 from command_line import CARTPOLE, SMALL, assert_refused, assert_refused_late, munchausen
 from munchausen import Agent
-from munchausen.agent.config import FIELDS
-from munchausen.commands import evaluate as evaluate_command
-from munchausen.experiment.checkpoint import list_checkpoints, read_arrays
-from munchausen.experiment.records import read_records
+from munchausen._src.agents.config import FIELDS
+from munchausen._src.commands import evaluate as evaluate_command
+from munchausen._src.experiment.checkpoint import list_checkpoints, read_arrays
+from munchausen._src.experiment.records import read_records
 
 COLUMNS = {
     *("env", "agent", "seed", "iteration", "step"),

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from munchausen import Agent, cli
-from munchausen.agent.learner import action_gap
-from munchausen.experiment.evaluation import evaluate
-from munchausen.experiment.records import read_action_gaps, write_action_gaps
-from munchausen.experiment.training import Training
+from munchausen import Agent
+from munchausen._src import cli
+from munchausen._src.core.learner import action_gap
+from munchausen._src.experiment.evaluation import evaluate
+from munchausen._src.experiment.records import read_action_gaps, write_action_gaps
+from munchausen._src.experiment.training import Training
 
 SMALL = {"envs": 4, "capacity": 4000, "warmup_steps": 400}
 

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from munchausen.errors import UserError
-from munchausen.experiment import checkpoint
-from munchausen.experiment.checkpoint import (
+from munchausen._src.errors import UserError
+from munchausen._src.experiment import checkpoint
+from munchausen._src.experiment.checkpoint import (
     CHECKPOINTS,
     list_checkpoints,
     read_checkpoint,

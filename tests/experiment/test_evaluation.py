@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from munchausen import Agent
-from munchausen.errors import UserError
-from munchausen.experiment import evaluation
+from munchausen._src.errors import UserError
+from munchausen._src.experiment import evaluation
 
 CHANGES = {"network": "mlp-small", "capacity": 400, "warmup_steps": 100, "batch_size": 8}
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from same_runs import Crash, assert_identical, facts, newest
 
-from munchausen import cli
-from munchausen.experiment import checkpoint
-from munchausen.experiment.records import RECORDS
+from munchausen._src import cli
+from munchausen._src.experiment import checkpoint
+from munchausen._src.experiment.records import RECORDS
 
 # Short iterations, each with a checkpoint: much of the time goes into writing them, so a kill at
 # a random moment often lands there.

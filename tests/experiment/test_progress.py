@@ -2,10 +2,10 @@
 
 import io
 
-from munchausen.experiment.pace import Progress
-from munchausen.experiment.settings import make_settings
-from munchausen.experiment.training import Training
-from munchausen.progress import show_progress
+from munchausen._src.experiment.pace import Progress
+from munchausen._src.experiment.settings import make_settings
+from munchausen._src.experiment.training import Training
+from munchausen._src.progress import show_progress
 
 
 def test_compiling_is_said_at_the_start_and_before_learning_begins():

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from munchausen.errors import UserError
-from munchausen.experiment.records import RECORDS, RecordWriter, read_records
+from munchausen._src.errors import UserError
+from munchausen._src.experiment.records import RECORDS, RecordWriter, read_records
 
 VALUES = (
     st.none()

@@ -12,18 +12,18 @@ import pytest
 from safetensors.numpy import load_file
 from same_runs import Crash, assert_identical, newest
 
-from munchausen.errors import UserError
-from munchausen.experiment import checkpoint, folder, keeping
-from munchausen.experiment import training as training_module
-from munchausen.experiment.accounting import LaneAccount
-from munchausen.experiment.checkpoint import list_checkpoints
-from munchausen.experiment.pace import pause_after
-from munchausen.experiment.policy import load_run
-from munchausen.experiment.records import RECORDS, read_records
-from munchausen.experiment.settings import make_settings
-from munchausen.experiment.stopping import Interrupted
-from munchausen.experiment.training import Training
-from munchausen.loops.device import DeviceLoop
+from munchausen._src.errors import UserError
+from munchausen._src.experiment import checkpoint, folder, keeping
+from munchausen._src.experiment import training as training_module
+from munchausen._src.experiment.accounting import LaneAccount
+from munchausen._src.experiment.checkpoint import list_checkpoints
+from munchausen._src.experiment.pace import pause_after
+from munchausen._src.experiment.policy import load_run
+from munchausen._src.experiment.records import RECORDS, read_records
+from munchausen._src.experiment.settings import make_settings
+from munchausen._src.experiment.stopping import Interrupted
+from munchausen._src.experiment.training import Training
+from munchausen._src.loops.device import DeviceLoop
 
 
 def small_settings(steps: int, iteration_steps: int):

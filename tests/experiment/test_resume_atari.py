@@ -12,17 +12,17 @@ from pathlib import Path
 import jax
 import pytest
 
-from munchausen.experiment.checkpoint import (
+from munchausen._src.experiment.checkpoint import (
     CHECKPOINTS,
     DamagedCheckpoint,
     list_checkpoints,
     read_latest,
     read_manifest,
 )
-from munchausen.experiment.folder import load_settings
-from munchausen.experiment.records import MACHINE, read_records
-from munchausen.experiment.segments import REPLAY, block_path, read_block
-from munchausen.experiment.training import Training
+from munchausen._src.experiment.folder import load_settings
+from munchausen._src.experiment.records import MACHINE, read_records
+from munchausen._src.experiment.segments import REPLAY, block_path, read_block
+from munchausen._src.experiment.training import Training
 
 pytest.importorskip("ale_py", reason="pip install 'munchausen[atari]'")
 

@@ -13,14 +13,14 @@ import pytest
 import zstandard
 from safetensors.numpy import load
 
-from munchausen.errors import StorageError, UserError
-from munchausen.experiment import checkpoint as checkpoints
-from munchausen.experiment import segments
-from munchausen.experiment.checkpoint import list_checkpoints, read_latest
-from munchausen.experiment.folder import create, reopen
-from munchausen.experiment.records import read_records
-from munchausen.experiment.settings import make_settings
-from munchausen.experiment.training import Training
+from munchausen._src.errors import StorageError, UserError
+from munchausen._src.experiment import checkpoint as checkpoints
+from munchausen._src.experiment import segments
+from munchausen._src.experiment.checkpoint import list_checkpoints, read_latest
+from munchausen._src.experiment.folder import create, reopen
+from munchausen._src.experiment.records import read_records
+from munchausen._src.experiment.settings import make_settings
+from munchausen._src.experiment.training import Training
 
 CHANGES = {
     "network": "mlp-small",

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from munchausen.experiment.folder import load_settings
-from munchausen.experiment.settings import Settings
+from munchausen._src.experiment.folder import load_settings
+from munchausen._src.experiment.settings import Settings
 
 RESULTS = Path(__file__).parents[2] / "results"
 

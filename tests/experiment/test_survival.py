@@ -18,22 +18,22 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 from safetensors.numpy import load_file, save_file
 
-from munchausen import cli
-from munchausen.errors import StorageError, TrainingDiverged, UserError
-from munchausen.experiment import checkpoint, folder, segments
-from munchausen.experiment.accounting import LaneAccount, check_finite
-from munchausen.experiment.checkpoint import (
+from munchausen._src import cli
+from munchausen._src.errors import StorageError, TrainingDiverged, UserError
+from munchausen._src.experiment import checkpoint, folder, segments
+from munchausen._src.experiment.accounting import LaneAccount, check_finite
+from munchausen._src.experiment.checkpoint import (
     DamagedCheckpoint,
     list_checkpoints,
     read_arrays,
     read_latest,
 )
-from munchausen.experiment.policy import load_run
-from munchausen.experiment.records import RECORDS, RecordWriter, read_records
-from munchausen.experiment.settings import make_settings
-from munchausen.experiment.training import Training, make_loop
-from munchausen.loops.chunk import Chunk
-from munchausen.loops.host import HostLoop
+from munchausen._src.experiment.policy import load_run
+from munchausen._src.experiment.records import RECORDS, RecordWriter, read_records
+from munchausen._src.experiment.settings import make_settings
+from munchausen._src.experiment.training import Training, make_loop
+from munchausen._src.loops.chunk import Chunk
+from munchausen._src.loops.host import HostLoop
 
 ITERATION_STEPS = 400
 

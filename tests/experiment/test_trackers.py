@@ -10,11 +10,11 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
-from munchausen import cli
-from munchausen.errors import StorageError, UserError
-from munchausen.experiment import trackers
-from munchausen.experiment.records import RECORDS, read_records
-from munchausen.experiment.trackers import check_tracker, open_tracker
+from munchausen._src import cli
+from munchausen._src.errors import StorageError, UserError
+from munchausen._src.experiment import trackers
+from munchausen._src.experiment.records import RECORDS, read_records
+from munchausen._src.experiment.trackers import check_tracker, open_tracker
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of TensorBoard's own imports

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from corridor import Corridor
-from munchausen.agent import AGENTS, override, resolve
-from munchausen.backup import Regulariser
-from munchausen.loops.device import DeviceLoop
-from munchausen.loops.lane import LaneSpec
+from munchausen._src.agents import AGENTS, override, resolve
+from munchausen._src.core.backup import Regulariser
+from munchausen._src.loops.device import DeviceLoop
+from munchausen._src.loops.lane import LaneSpec
 
 SMALL = {
     "network": "mlp-small",

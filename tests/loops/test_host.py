@@ -4,13 +4,13 @@ import jax
 import numpy as np
 import pytest
 
-from munchausen.agent import override, resolve
-from munchausen.backup import Regulariser
-from munchausen.envs import find, make_host
-from munchausen.experiment.settings import make_settings
-from munchausen.experiment.training import Training
-from munchausen.loops.host import HostLoop
-from munchausen.loops.lane import LaneSpec
+from munchausen._src.agents import override, resolve
+from munchausen._src.core.backup import Regulariser
+from munchausen._src.experiment.settings import make_settings
+from munchausen._src.experiment.training import Training
+from munchausen._src.loops.host import HostLoop
+from munchausen._src.loops.lane import LaneSpec
+from munchausen._src.suites import find, make_host
 
 SMALL = {
     "network": "mlp-small",

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from munchausen.agent import override, resolve
-from munchausen.backup import Regulariser
-from munchausen.envs.spec import EnvironmentSpec, HostSteps
-from munchausen.loops.host import HostLoop
-from munchausen.loops.lane import LaneSpec
-from munchausen.replay import gather
+from munchausen._src.agents import override, resolve
+from munchausen._src.core.backup import Regulariser
+from munchausen._src.core.replay import gather
+from munchausen._src.loops.host import HostLoop
+from munchausen._src.loops.lane import LaneSpec
+from munchausen._src.suites.spec import EnvironmentSpec, HostSteps
 
 LENGTH = 7  # steps of an episode
 

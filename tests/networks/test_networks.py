@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from munchausen.networks import TORSOS, make_network
-from munchausen.networks.convolution import Convolution
-from munchausen.networks.layers import INITIALISERS, Dense
+from munchausen._src.networks import TORSOS, make_network
+from munchausen._src.networks.convolution import Convolution
+from munchausen._src.networks.layers import INITIALISERS, Dense
 
 
 @pytest.mark.parametrize("padding", ("SAME", "VALID"))

@@ -10,11 +10,11 @@ import numpy as np
 import optax
 import pytest
 
-from munchausen.agent import override, resolve
-from munchausen.agent.learner import make_learner
-from munchausen.backup import Regulariser
-from munchausen.replay import Transitions
-from munchausen.tabular import AdvantageLearning, MunchausenVI, State, garnets, iterate
+from munchausen._src.agents import override, resolve
+from munchausen._src.core.backup import Regulariser
+from munchausen._src.core.learner import make_learner
+from munchausen._src.core.replay import Transitions
+from munchausen._src.tabular import AdvantageLearning, MunchausenVI, State, garnets, iterate
 
 STATES, ACTIONS, ITERATIONS = 5, 3, 60
 ROWS = STATES * ACTIONS * STATES

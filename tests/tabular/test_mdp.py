@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from munchausen.errors import UserError
-from munchausen.tabular import (
+from munchausen._src.errors import UserError
+from munchausen._src.tabular import (
     chain_walk,
     float64,
     garnets,
@@ -16,7 +16,7 @@ from munchausen.tabular import (
     policy_q,
     stack_mdps,
 )
-from munchausen.tabular.solvers import eliminate
+from munchausen._src.tabular.solvers import eliminate
 
 STAY = np.ones((1, 2, 1))
 

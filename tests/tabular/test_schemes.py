@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import oracle
-from munchausen.errors import UserError
-from munchausen.tabular import (
+from munchausen._src.errors import UserError
+from munchausen._src.tabular import (
     AdvantageLearning,
     Clipped,
     ConservativeVI,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from munchausen.tabular import studies
+from munchausen._src.tabular import studies
 
 
 def test_errors_average_out():

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from munchausen.errors import UserError
-from munchausen.operators import soft_value
-from munchausen.tabular import (
+from munchausen._src.core.operators import soft_value
+from munchausen._src.errors import UserError
+from munchausen._src.tabular import (
     THEOREMS,
     AdvantageLearning,
     DynamicPolicyProgramming,
@@ -22,8 +22,8 @@ from munchausen.tabular import (
     run,
     stack_mdps,
 )
-from munchausen.tabular.schemes import State, log_softmax
-from munchausen.tabular.theorems import (
+from munchausen._src.tabular.schemes import State, log_softmax
+from munchausen._src.tabular.theorems import (
     action_gap,
     averaging,
     identities,

@@ -1,0 +1,4 @@
+from munchausen._src.agents.config import AgentConfig, override
+from munchausen._src.agents.presets import AGENTS, DEFAULT_AGENT, DESCRIPTIONS, resolve
+
+__all__ = ["AGENTS", "DEFAULT_AGENT", "DESCRIPTIONS", "AgentConfig", "override", "resolve"]

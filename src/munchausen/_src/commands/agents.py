@@ -1,0 +1,64 @@
+"""`munchausen agents`: what there is to train."""
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import Any
+
+from munchausen._src.agents import AGENTS, DESCRIPTIONS, resolve
+from munchausen._src.commands.console import table
+from munchausen._src.suites import find
+
+DESCRIPTION = "The agents with the numbers that tell them apart; with a name, every field."
+
+_COLUMNS = (
+    "head",
+    "alpha",
+    "tau",
+    "clip_min",
+    "n_step",
+    "replay",
+    "optimizer",
+    "learning_rate",
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent", nargs="?", metavar="AGENT", help="show every field of this one")
+    parser.add_argument(
+        "--env", help="with the numbers for this environment (default: the paper's)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    agents(options.agent, options.env, as_json=options.json)
+    return 0
+
+
+def agents(agent: str | None, env: str | None, *, as_json: bool) -> None:
+    suite = find(env).suite if env else "atari"
+    if agent is not None:
+        values = _plain(asdict(resolve(agent, suite)))
+        if as_json:
+            print(json.dumps({"name": agent, **values}))
+            return
+        print(f"{agent}: {DESCRIPTIONS[agent]} ({env or 'Atari, as in the paper'})")
+        for name, value in values.items():
+            print(f"  {name:<22} {value}")
+        return
+    rows = [
+        {
+            "name": name,
+            "description": DESCRIPTIONS[name],
+            **_plain({k: getattr(resolve(name, suite), k) for k in _COLUMNS}),
+        }
+        for name in AGENTS
+    ]
+    if as_json:
+        print(json.dumps(rows))
+        return
+    table(rows, ("name", *_COLUMNS, "description"))
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {k: str(v) if v in (float("inf"), float("-inf")) else v for k, v in values.items()}

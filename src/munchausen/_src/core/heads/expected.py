@@ -1,0 +1,49 @@
+"""The expected return: one value an action (DQN)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from munchausen._src.core.backup import Backup
+from munchausen._src.core.heads.base import Estimate, Loss, huber, of_action
+from munchausen._src.networks import Network
+
+
+@dataclass(frozen=True)
+class Expected:
+    loss_function: Literal["huber", "mse"]
+    cosines = None
+
+    def outputs(self, actions: int) -> int:
+        return actions
+
+    def policy_q(
+        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
+    ) -> Float[Array, "B A"]:
+        return self.estimate(network, views, key).q
+
+    def estimate(
+        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
+    ) -> Estimate:
+        del key
+        q = network(views)
+        return Estimate(q, q)
+
+    def push(self, backup: Backup, returns_t: Float[Array, " A"]) -> Float[Array, ""]:
+        """r̃ + γ ⟨π, q' − τ ln π⟩"""
+        return backup.expectation(returns_t)
+
+    def loss(
+        self,
+        network: Network,
+        views: Float[Array, "B ..."],
+        actions: Int[Array, " B"],
+        targets: Float[Array, " B"],
+        key: PRNGKeyArray,
+    ) -> Loss:
+        del key
+        q = network(views)
+        error = targets - jax.vmap(of_action)(q, actions)
+        return Loss(huber(error) if self.loss_function == "huber" else error**2, q)

@@ -1,0 +1,162 @@
+"""Stratified bootstrap: how much a number would move with other seeds.
+
+Runs are drawn with replacement within each game, games stay: the interval is about seeds, not
+about other games (Agarwal et al. 2021). Percentile intervals.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from munchausen._src.evidence.metrics.aggregates import Number, Statistic
+
+RESAMPLES = 2_000
+CONFIDENCE = 0.95
+_CHUNK_VALUES = 4_000_000  # drawn at once: 32 MB
+
+
+class Estimate(NamedTuple):
+    """A number with its interval; none where one run alone says nothing about others."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def has_intervals(*scores: Float[np.ndarray, "_ games"]) -> bool:
+    """Every game needs two runs: a resample of one run is that run."""
+    return all(bool((np.isfinite(x).sum(axis=0) >= 2).all()) for x in scores)
+
+
+def resample(
+    scores: Float[np.ndarray, "runs games"], count: int, generator: np.random.Generator
+) -> Float[np.ndarray, "resamples runs games"]:
+    """Draws runs of each game with replacement; a game keeps its number of runs."""
+    return np.take_along_axis(scores[None], _draw(np.isfinite(scores), count, generator), axis=1)
+
+
+def estimate(
+    statistic: Statistic,
+    scores: Float[np.ndarray, "runs games"],
+    *,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> Estimate:
+    value = float(statistic(scores))
+    if not has_intervals(scores):
+        return Estimate(value)
+    parts = [statistic(x) for x in _chunks(scores, resamples, seed)]
+    return Estimate(value, *_percentiles(np.concatenate(parts), confidence).tolist())
+
+
+def estimate_pair(
+    statistic: Callable[..., Number],
+    scores: Float[np.ndarray, "runs games"],
+    others: Float[np.ndarray, "runs2 games"],
+    *,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> Estimate:
+    """Of a statistic of two agents, each drawn on its own."""
+    value = float(statistic(scores, others))
+    if not has_intervals(scores, others):
+        return Estimate(value)
+    # As many chunks for the one as for the other.
+    size = max(scores.size, others.size)
+    pairs = zip(
+        _chunks(scores, resamples, seed, size), _chunks(others, resamples, seed + 1, size),
+        strict=True,
+    )  # fmt: skip
+    parts = [statistic(x, y) for x, y in pairs]
+    return Estimate(value, *_percentiles(np.concatenate(parts), confidence).tolist())
+
+
+def curve_band(
+    statistic: Statistic,
+    curves: Float[np.ndarray, "T runs games"],
+    *,
+    resamples: int = 200,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> Float[np.ndarray, "2 T"] | None:
+    """Limits of a statistic at each step. A draw takes whole curves, so that the band is as
+    smooth as they are."""
+    if not has_intervals(curves[-1]):
+        return None
+    drawn = _draw(np.isfinite(curves[-1]), resamples, np.random.default_rng(seed))
+    draws = [statistic(np.take_along_axis(x[None], drawn, axis=1)) for x in curves]
+    return _percentiles(np.stack(draws, axis=-1), confidence)
+
+
+def band(
+    statistic: Callable[[np.ndarray], np.ndarray],
+    scores: Float[np.ndarray, "runs games"],
+    *,
+    resamples: int = 500,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> Float[np.ndarray, "2 levels"] | None:
+    """Lower and upper limits of a statistic with an axis of its own (a profile)."""
+    if not has_intervals(scores):
+        return None
+    parts = [statistic(x) for x in _chunks(scores, resamples, seed)]
+    return _percentiles(np.concatenate(parts), confidence)
+
+
+def mean_intervals(
+    scores: Float[np.ndarray, "runs *rest"],
+    *,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> Float[np.ndarray, "2 *rest"]:
+    """Limits of the mean over runs, of each further axis by itself (a game, a step). NaN where
+    fewer than two runs have a value."""
+    flat = scores.reshape(len(scores), -1)
+    known = np.isfinite(flat)
+    values, weights = np.where(known, flat, 0.0), known.astype(float)
+    draws = np.random.default_rng(seed).multinomial(
+        len(scores), np.full(len(scores), 1 / len(scores)), size=resamples
+    )
+    limits = np.full((2, flat.shape[1]), np.nan)
+    width = max(1, _CHUNK_VALUES // resamples)
+    for start in range(0, flat.shape[1], width):
+        part = slice(start, start + width)
+        with np.errstate(invalid="ignore"):
+            means = (draws @ values[:, part]) / (draws @ weights[:, part])
+        limits[:, part] = _percentiles(means, confidence)
+    limits[:, known.sum(axis=0) < 2] = np.nan
+    return limits.reshape(2, *scores.shape[1:])
+
+
+def _draw(known: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
+    """Which run takes each place [resamples, runs, games]. A place without a run stays so."""
+    order = np.argsort(~known, axis=0, kind="stable")  # of each game, first those there are
+    runs = known.sum(axis=0)
+    uniform = generator.random((count, *known.shape))
+    place = np.broadcast_to(np.arange(len(known))[:, None], uniform.shape)
+    drawn = np.where(place < runs, (uniform * runs).astype(np.intp), place)
+    return np.take_along_axis(np.broadcast_to(order, drawn.shape), drawn, axis=1)
+
+
+def _chunks(scores: np.ndarray, resamples: int, seed: int, size: int = 0) -> Iterator[np.ndarray]:
+    generator = np.random.default_rng(seed)
+    step = max(1, _CHUNK_VALUES // (size or scores.size))
+    for start in range(0, resamples, step):
+        yield resample(scores, min(step, resamples - start), generator)
+
+
+def _percentiles(draws: np.ndarray, confidence: float) -> np.ndarray:
+    tail = (1 - confidence) / 2
+    draws = np.sort(draws, axis=0)
+    known = np.isfinite(draws).sum(axis=0)  # NaN sorts last
+    at = np.array([tail, 1 - tail]).reshape(2, *[1] * known.ndim) * np.maximum(known - 1, 0)
+    below = np.floor(at).astype(np.intp)
+    above = np.minimum(below + 1, np.maximum(known - 1, 0))
+    low = np.take_along_axis(draws, below, axis=0)
+    high = np.take_along_axis(draws, above, axis=0)
+    return low + (high - low) * (at - below)

@@ -1,0 +1,143 @@
+"""From folders and files to one table, with everything a reader must be told."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from munchausen._src.errors import UserError
+from munchausen._src.evidence.metrics.published import read_csv, read_dopamine
+from munchausen._src.evidence.metrics.run_folders import find_run_folders, read_run_folder
+from munchausen._src.evidence.metrics.runs import Run, Table
+
+_READERS = {".json": read_dopamine, ".csv": read_csv, ".gz": read_csv}
+
+
+def read_table(paths: Iterable[Path], watch: Callable[[int, int], None] = lambda *_: None) -> Table:
+    """All runs under folders, and all curves of files (Dopamine's .json, .csv, .csv.gz)."""
+    folders: dict[Path, Path] = {}  # a folder named twice is read once
+    files: dict[Path, Path] = {}
+    notes: list[str] = []
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"{path} is not there; give a folder of runs, a .json or a .csv file")
+        if path.is_file():
+            files[path.resolve()] = path
+            continue
+        runs = find_run_folders(path, notes)
+        curves = [] if runs else [p for p in sorted(path.iterdir()) if p.suffix in _READERS]
+        if not runs and not curves:
+            raise UserError(
+                f"no runs in {path}; give a folder that `munchausen train` made or one above it, "
+                "or published curves (.json, .csv)"
+            )
+        folders |= {run.resolve(): run for run in runs}
+        files |= {file.resolve(): file for file in curves}
+    found: list[Run] = []
+    total = len(folders) + len(files)
+    for done, folder in enumerate(folders.values()):
+        watch(done, total)
+        runs, said = read_run_folder(folder)
+        found += runs
+        notes += said
+    for done, file in enumerate(files.values(), start=len(folders)):
+        watch(done, total)
+        found += _read_file(file)
+    watch(total, total)
+    if not found:
+        raise UserError("there are no records to report on: " + "; ".join(notes[:3]))
+    runs, said = tell_apart(found)
+    return Table(tuple(runs), (*notes, *said))
+
+
+def _read_file(path: Path) -> list[Run]:
+    if path.suffix not in _READERS:
+        raise UserError(f"{path} is neither a run's folder nor a .json, .csv or .csv.gz file")
+    runs = _READERS[path.suffix](path)
+    if not runs:
+        raise UserError(f"{path} has no rows")
+    return runs
+
+
+def tell_apart(runs: list[Run]) -> tuple[list[Run], list[str]]:
+    """Runs of one name but other settings get names of their own, and a run that is there twice
+    counts once: neither is mixed silently."""
+    runs, notes = _name_by_changes(runs)
+    runs, more = _name_by_configuration(runs)
+    kept: dict[tuple[str, str, str], Run] = {}
+    for run in runs:
+        key = (run.game, run.agent, run.seed)
+        if key not in kept:
+            kept[key] = run
+            continue
+        other = kept[key]
+        kept[key] = max(other, run, key=lambda r: r.length)
+        notes.append(
+            f"{run.agent} on {run.game} with seed {run.seed} is in {other.source} and in "
+            f"{run.source}: the same seed is no further evidence, {kept[key].source} counts"
+        )
+    return list(kept.values()), notes + more
+
+
+def _name_by_changes(runs: list[Run]) -> tuple[list[Run], list[str]]:
+    """A preset that the user changed is named with its changes, unless all runs have them."""
+    own = [r for r in runs if r.folder and r.folder.config]
+    shared = set.intersection(*(set(_changes(r)) for r in own)) if own else set()
+    notes = []
+    if shared:
+        notes.append("all runs were made with " + ", ".join(_spell(shared)))
+    named = []
+    for run in runs:
+        changes = [c for c in _changes(run) if c not in shared]
+        named.append(replace(run, agent=_with(run.agent, changes)) if changes else run)
+    return named, notes
+
+
+def _changes(run: Run) -> list[tuple[str, str]]:
+    changes = (run.folder.config.get("changes") if run.folder else None) or {}
+    return [(str(k), str(v)) for k, v in changes.items()]
+
+
+def _name_by_configuration(runs: list[Run]) -> tuple[list[Run], list[str]]:
+    """Presets may have changed between versions: what differs within a game is named."""
+    groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    for run in runs:
+        groups[run.game, run.agent].append(run)
+    named: dict[int, str] = {}
+    notes = []
+    for (game, agent), group in groups.items():
+        configurations = [_configuration(run) for run in group]
+        keys = sorted({key for c in configurations for key in c})
+        values = {key: Counter(c.get(key, "–") for c in configurations) for key in keys}
+        differing = [key for key in keys if len(values[key]) > 1]
+        if not differing:
+            continue
+        usual = {key: values[key].most_common(1)[0][0] for key in differing}
+        for run, configuration in zip(group, configurations, strict=True):
+            mine = [(k, configuration.get(k, "–")) for k in differing]
+            mine = [(k, v) for k, v in mine if v != usual[k]]
+            if mine:
+                named[id(run)] = _with(agent, mine)
+        notes.append(
+            f"runs of {agent} on {game} differ in {', '.join(differing)}: they are kept apart"
+        )
+    return [replace(r, agent=named[id(r)]) if id(r) in named else r for r in runs], notes
+
+
+def _configuration(run: Run) -> dict[str, str]:
+    """What a lane learned with: the program's configuration and its own regulariser."""
+    config: dict[str, Any] = run.folder.config if run.folder else {}
+    values = dict(config.get("config") or {})
+    for lane in config.get("lanes") or []:
+        if str(lane.get("seed")) == run.seed and run.agent.split(" (")[0] == lane.get("agent"):
+            values |= {k: v for k, v in lane.items() if k not in ("agent", "seed")}
+    return {str(k): str(v) for k, v in values.items()}
+
+
+def _with(agent: str, values: Iterable[tuple[str, str]]) -> str:
+    return f"{agent} ({', '.join(_spell(values))})"
+
+
+def _spell(values: Iterable[tuple[str, str]]) -> list[str]:
+    return [f"{key} {value}" for key, value in sorted(values)]

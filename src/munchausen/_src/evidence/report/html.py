@@ -1,0 +1,190 @@
+"""The page: one file with its style, script and data inside, that asks nothing of a network.
+
+Charts are drawn by a few hundred lines of the page's own script. Plotly, which could draw them
+too, is 4.5 MB in every page and needs work of its own for two themes and small screens.
+"""
+
+import base64
+import datetime
+import hashlib
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from munchausen._src.evidence.metrics.runs import short_names
+from munchausen._src.evidence.report import tables
+from munchausen._src.evidence.report.payload import as_script, make_payload
+from munchausen._src.evidence.report.results import Configuration, Health, Results
+from munchausen._src.evidence.report.tables import Cell, Grid
+from munchausen._src.evidence.report.videos import Video, collect_videos
+
+_SCRIPTS = ("charts.js", "page.js")
+_SHOWN_RUNS = 2_000  # of the health table
+
+
+def make_page(results: Results, path: Path, title: str) -> str:
+    """The page that is to be written at `path` (links to large videos start there)."""
+    style = _read("style.css")
+    script = "\n".join(_read(name) for name in _SCRIPTS)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:; media-src data:"
+    )
+    data = as_script(make_payload(results))
+    return Template(_read("page.html")).substitute(
+        policy=escape(policy),
+        title=escape(title),
+        style=style,
+        script=script,
+        data=data,
+        facts=escape(_facts(results)),
+        notes=_notes(results.notes),
+        summaries=_summaries(results),
+        final=_table(tables.final_scores(results), "scores"),
+        maximum=_table(tables.maximum_scores(results), "scores"),
+        gaps=_table(tables.action_gaps(results), "scores"),
+        videos=_videos(collect_videos(results.table, path, len(data))),
+        health=_health(results),
+        settings=_settings(results),
+        last=str(results.last),
+    )
+
+
+def _facts(results: Results) -> str:
+    aligned = results.aligned
+    runs = sum(len(group) for group in aligned.groups.values())
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    agents, games = len(aligned.agents), len(aligned.games)
+    return (
+        f"{runs:,} run{'s' * (runs != 1)} of {agents} agent{'s' * (agents != 1)} on "
+        f"{games} game{'s' * (games != 1)}, {date}"
+    )
+
+
+def _notes(notes: list[str]) -> str:
+    if not notes:
+        return ""
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    opened = " open" if len(notes) <= 5 else ""
+    word = "note" if len(notes) == 1 else "notes"
+    return (
+        f'<details class="notes"{opened}><summary>{len(notes)} {word} on these runs</summary>'
+        f"<ul>{items}</ul></details>"
+    )
+
+
+def _summaries(results: Results) -> str:
+    """One table for each baseline; the script shows the one that is chosen."""
+    return "".join(
+        f'<div class="summary" data-comparison="{i}">{_table(tables.summary(c), "summary")}</div>'
+        for i, c in enumerate(results.comparisons)
+    )
+
+
+def _table(grid: Grid, kind: str) -> str:
+    head = "".join(
+        f'<th scope="col" aria-sort="none"><button>{escape(c)}</button></th>' for c in grid.columns
+    )
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in grid.rows)
+    return (
+        f'<div class="scroll"><table class="{kind}"><caption>{escape(grid.title)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(cell: Cell) -> str:
+    value = "" if cell.value is None else f' data-value="{cell.value:.10g}"'
+    text = escape(cell.text)
+    # An interval is said in a quieter voice.
+    if " [" in text and cell.value is not None:
+        number, interval = text.split(" [", 1)
+        text = f"{number} <small>[{interval}</small>"
+    text = f"<b>{text}</b>" if cell.best else text
+    return f"<td{value}>{text}</td>"
+
+
+def _videos(videos: list[Video]) -> str:
+    if not videos:
+        return ""
+    items = []
+    for video in videos:
+        name, address = escape(video.name), escape(video.address)
+        if not video.embedded:
+            media = f'<a href="{address}">open the file (too large for the page)</a>'
+        elif video.kind == "image":
+            media = f'<img src="{address}" alt="{name}">'
+        else:
+            media = f'<video controls loop muted playsinline src="{address}"></video>'
+        items.append(f"<figure>{media}<figcaption>{name}</figcaption></figure>")
+    return (
+        f'<section id="videos"><h2>Videos</h2><div class="videos">{"".join(items)}</div></section>'
+    )
+
+
+def _health(results: Results) -> str:
+    troubled = sum(1 for h in results.health if h.problem)
+    names = short_names({h.run.game for h in results.health})
+    rows = [_health_row(h, names[h.run.game]) for h in results.health[:_SHOWN_RUNS]]
+    columns = ["agent", "game", "seed", "status", "steps", "last score", "steps/s",
+               "iterations without a score", "problem", "from"]  # fmt: skip
+    said = (
+        f"{troubled} of {len(results.health)} runs need a look"
+        if troubled
+        else (f"all {len(results.health)} runs are well")
+    )
+    if len(results.health) > _SHOWN_RUNS:
+        said += f"; the first {_SHOWN_RUNS} are shown"
+    grid = Grid(said, columns, rows)
+    opened = " open" if troubled and len(results.health) <= 60 else ""
+    return f"<details{opened}><summary>{escape(said)}</summary>{_table(grid, 'health')}</details>"
+
+
+def _health_row(health: Health, game: str) -> list[Cell]:
+    run = health.run
+    return [
+        Cell(run.agent),
+        Cell(game),
+        Cell(run.seed),
+        Cell(health.status),
+        Cell(f"{health.steps:,}", health.steps),
+        Cell("–") if health.score is None else Cell(tables.number(health.score), health.score),
+        Cell("–")
+        if health.steps_per_second is None
+        else Cell(f"{health.steps_per_second:,.0f}", health.steps_per_second),
+        Cell(str(health.gaps), health.gaps),
+        Cell(health.problem),
+        Cell(str(run.source)),
+    ]
+
+
+def _configuration(configuration: Configuration) -> str:
+    games = ", ".join(configuration.games)
+    values = "".join(
+        f"<dt>{escape(str(k))}</dt><dd>{escape(str(v))}</dd>"
+        for k, v in configuration.values.items()
+    )
+    commands = escape("\n".join(configuration.commands))
+    return (
+        f"<details><summary>{escape(configuration.agent)} "
+        f"<small>{configuration.runs} runs: {escape(games)}</small></summary>"
+        f"<pre>{commands}</pre><dl>{values}</dl></details>"
+    )
+
+
+def _settings(results: Results) -> str:
+    if not results.configurations:
+        return ""
+    inside = "".join(map(_configuration, results.configurations))
+    if results.machines:
+        items = "".join(f"<li>{escape(machine)}</li>" for machine in results.machines)
+        inside += f"<p>Made on:</p><ul>{items}</ul>"
+    title = "Settings, and how to make each run again"
+    return f'<section id="settings"><h2>{title}</h2>{inside}</section>'
+
+
+def _read(name: str) -> str:
+    return (
+        files("munchausen._src.evidence.report").joinpath("page", name).read_text(encoding="utf-8")
+    )

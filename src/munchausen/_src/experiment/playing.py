@@ -1,0 +1,143 @@
+"""One episode with a trained network, step by step, with what the agent thought: for videos."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from munchausen._src import suites as envs
+from munchausen._src.core.actor import act, values
+from munchausen._src.core.operators import policy as softmax_policy
+from munchausen._src.core.replay import Outcome, append, current_observations, make_ring
+from munchausen._src.experiment.policy import Policy
+from munchausen._src.kernels.compiling import compiled
+from munchausen._src.loops.lane import make_steps
+from munchausen._src.suites import Listing
+from munchausen._src.suites.atari import AtariEnvironments, Twin, protocol_of
+from munchausen._src.suites.gym import GymScreen
+
+
+class Moment(NamedTuple):
+    """A step: what is seen, and what the agent makes of it."""
+
+    screen: np.ndarray  # [height, width, 3] uint8, or a MinAtar frame [10, 10, channels]
+    q: np.ndarray  # value of each action
+    policy: np.ndarray  # softmax(q/τ), greedy where τ = 0
+    action: int
+    reward: float  # of the action, unclipped
+    score: float  # of the episode so far, without it
+    over: bool  # whether the action ended the episode
+
+
+class _Player(NamedTuple):
+    """What an environment must do to be watched: all arrays have a leading axis of 1."""
+
+    first_frame: np.ndarray
+    screen: Any  # () -> what is seen now
+    step: Any  # (action) -> reward, terminated, truncated, over, frame
+    close: Any
+
+
+def play(policy: Policy, *, epsilon: float, seed: int, max_steps: int) -> Iterator[Moment]:
+    """The moments of one episode, to its end or to `max_steps`."""
+    settings = policy.settings
+    player = _player(settings.listing, seed)
+    try:
+        spec = envs.spec_of(settings.listing)
+        steps = make_steps(settings.config, spec, munchausen=False)
+        head, config, tau = steps.learner.head, settings.config, policy.regulariser.tau
+        key = jax.random.fold_in(jax.random.key(seed), 2)  # 0 and 1 are the environment's
+
+        def think(ring: Any, t: Any) -> tuple[Any, Any, Any]:
+            draw_key, explore_key = jax.random.split(jax.random.fold_in(key, t))
+            observation = current_observations(ring, config.stack)
+            q = values(head, policy.network, observation, draw_key)
+            action = act(
+                head,
+                policy.network,
+                observation,
+                epsilon=epsilon,
+                tau=tau,
+                exploration=config.exploration,
+                draw_key=draw_key,
+                explore_key=explore_key,
+            )
+            return q[0], softmax_policy(q, tau)[0], action
+
+        think = compiled(think, config.precision)
+        store = jax.jit(lambda *x: append(*x, truncates=False)[0], donate_argnums=0)
+        ring = make_ring(jnp.asarray(player.first_frame), config.stack + 2)
+        score = 0.0
+        for t in range(max_steps):
+            q, pi, action = think(ring, t)
+            screen = player.screen()
+            reward, terminated, truncated, over, frame = player.step(action)
+            gain, over = float(reward[0]), bool(over)
+            yield Moment(screen, np.asarray(q), np.asarray(pi), int(action[0]), gain, score, over)
+            if over:
+                return
+            score += gain
+            small: Any = [jnp.asarray(x) for x in (reward, terminated, truncated)]
+            outcome = Outcome(small[0], small[1], small[2], frame, frame)
+            ring = store(ring, action, outcome)
+    finally:
+        player.close()
+
+
+def _player(listing: Listing, seed: int) -> _Player:
+    if listing.loop == "device":
+        return _jax_player(listing, seed)
+    if listing.name.startswith("atari"):
+        return _atari_player(listing, seed)
+    return _gym_player(listing, seed)
+
+
+def _jax_player(listing: Listing, seed: int) -> _Player:
+    env: Any = envs.make_jax(listing)
+    init_key, run_key = jax.random.split(jax.random.key(seed))
+    state, frame = jax.jit(env.init)(init_key)
+    held: list[Any] = [state, frame, 0]
+    advance = jax.jit(env.step)
+
+    def step(action: Any) -> tuple[Any, ...]:
+        state, out = advance(held[0], action[0], jax.random.fold_in(run_key, held[2]))
+        held[:] = [state, out.frame, held[2] + 1]
+        over = bool(out.terminated | out.truncated)
+        return out.reward[None], out.terminated[None], out.truncated[None], over, out.frame[None]
+
+    return _Player(np.asarray(frame)[None], lambda: np.asarray(held[1]), step, lambda: None)
+
+
+def _atari_player(listing: Listing, seed: int) -> _Player:
+    """The agent plays its game; a twin with the same seed and actions shows it in colour."""
+    game = listing.name.split("/")[1]
+    protocol = protocol_of(listing.suite)
+    batch, twin = AtariEnvironments(game, 1, protocol=protocol), Twin(game, seed, protocol=protocol)
+    first = batch.reset([seed])
+
+    def step(action: Any) -> tuple[Any, ...]:
+        chosen = np.asarray(action)
+        batch.send(chosen)
+        out = batch.receive()
+        twin.step(chosen)
+        return out.reward, out.terminated, out.truncated, bool(out.over[0]), jnp.asarray(out.frame)
+
+    def close() -> None:
+        batch.close()
+        twin.close()
+
+    return _Player(first, twin.screen, step, close)
+
+
+def _gym_player(listing: Listing, seed: int) -> _Player:
+    env = GymScreen(listing.name.removeprefix("gym/"))
+    first = env.reset(seed)
+
+    def step(action: Any) -> tuple[Any, ...]:
+        frame, reward, terminated, truncated = env.step(int(action[0]))
+        row = [np.asarray([x]) for x in (np.float32(reward), terminated, truncated)]
+        return *row, terminated or truncated, jnp.asarray(frame)[None]
+
+    return _Player(first[None], env.screen, step, env.close)

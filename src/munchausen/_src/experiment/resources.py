@@ -1,0 +1,111 @@
+"""Before a long run: does its replay fit, and how long will it take on a CPU?"""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from munchausen._src import suites as envs
+from munchausen._src.core.learner import LearnerState
+from munchausen._src.core.replay import Transitions
+from munchausen._src.errors import UserError, install_line
+from munchausen._src.experiment.pace import in_words
+from munchausen._src.experiment.settings import Settings
+from munchausen._src.kernels.compiling import compiled
+from munchausen._src.loops.lane import make_steps
+
+_SHARE = 0.9  # of the memory; the rest is for networks, batches and the compiler
+_LONG_SECONDS = 600
+_FEW_UPDATES = 1_000  # under half a second each with M-IQN on two cores
+_TIMED = 5
+
+
+def check(settings: Settings, say: Callable[[str], Any] = lambda _: None) -> str | None:
+    """Refuses a replay that does not fit. Returns a warning where a GPU would be wanted."""
+    check_memory(settings)
+    if settings.listing.suite.startswith("atari") and jax.default_backend() == "cpu":
+        seconds = cpu_seconds(settings, say)
+        if seconds > _LONG_SECONDS:
+            return (
+                f"no GPU found: {settings.steps:,} steps will take about {in_words(seconds)} on "
+                f"this CPU ({install_line('cuda')} where there is an NVIDIA GPU)"
+            )
+    return None
+
+
+def check_memory(settings: Settings) -> None:
+    spec = envs.spec_of(settings.listing)
+    frame_bytes = int(np.prod(spec.frame_shape)) * np.dtype(spec.frame_dtype).itemsize
+    needed = len(settings.lanes) * settings.config.capacity * (frame_bytes + 9)
+    apart = settings.listing.loop == "device" and jax.default_backend() == "cpu"
+    if apart and len(settings.lanes) > 1:
+        needed *= 2  # a checkpoint joins a copy of the lanes
+    there = device_memory()
+    if there is not None and needed > _SHARE * there:
+        fits = int(_SHARE * there / needed * settings.config.capacity) // 1_000 * 1_000
+        lanes = f" for {len(settings.lanes)} lanes" if len(settings.lanes) > 1 else ""
+        raise UserError(
+            f"the replay{lanes} needs {needed / 1e9:.1f} GB and the device has "
+            f"{there / 1e9:.1f} GB; lower --capacity (to {fits:_} or less)"
+            + (" or train fewer seeds at once" if lanes else "")
+        )
+
+
+def device_memory() -> int | None:
+    """Bytes that arrays may take on the device, or None where it does not say."""
+    device = jax.devices()[0]
+    stats = device.memory_stats() if device.platform != "cpu" else None
+    if stats:
+        return int(stats["bytes_limit"])
+    if device.platform == "cpu":
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return min(machine, container_memory() or machine)
+    return None
+
+
+def container_memory(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int | None:
+    """What a container or a batch system grants, or None where there is no limit."""
+    try:
+        return int(limit.read_text())
+    except (OSError, ValueError):  # not on Linux, or "max"
+        return None
+
+
+def cpu_seconds(settings: Settings, say: Callable[[str], Any]) -> float:
+    """From the time of an update here; emulators and acting take a fifteenth beside it. Where there
+    are too few updates to take long, none is timed and they count as nothing."""
+    config = settings.config
+    updates = max(0, settings.steps - config.warmup_steps) // config.update_period_steps
+    if updates < _FEW_UPDATES:
+        return 0.0
+    say("no GPU: timing an update on this CPU …")
+    return len(settings.lanes) * updates * _update_seconds(settings) * 16 / 15
+
+
+def _update_seconds(settings: Settings) -> float:
+    config, spec = settings.config, envs.spec_of(settings.listing)
+    steps = make_steps(config, spec, munchausen=config.alpha != 0)
+
+    def update(state: LearnerState, batch: Transitions, regulariser: Any, key: Any) -> LearnerState:
+        views = steps.learner.view(state.target, batch)
+        targets = steps.learner.targets(state.target, regulariser, views, key)
+        return steps.learner.step(state, views, targets, None, key)[0]
+
+    key, size = jax.random.key(0), config.batch_size
+    frames = jnp.zeros((size, config.stack, *spec.frame_shape), spec.frame_dtype)
+    numbers, whole = jnp.zeros(size), jnp.zeros(size, jnp.int32)
+    batch = Transitions(frames, whole, numbers, numbers, frames)
+    state = jax.jit(steps.learner.init)(key)
+    regulariser = settings.lanes[0].regulariser
+    program = compiled(update, config.precision, uses_up_first=True)
+    seconds = []
+    for _ in range(1 + _TIMED):  # the first one compiles
+        begun = time.monotonic()
+        state = jax.block_until_ready(program(state, batch, regulariser, key))
+        seconds.append(time.monotonic() - begun)
+    return sum(seconds[1:]) / _TIMED

@@ -1,0 +1,277 @@
+"""The host loop: for environments outside JAX. The same acting and learning; environments
+step on the host while the device learns."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from munchausen._src.agents.config import AgentConfig
+from munchausen._src.core.learner import UpdateMetrics
+from munchausen._src.core.replay import Outcome, Ring
+from munchausen._src.loops.chunk import Chunk, Episodes, empty_metrics
+from munchausen._src.loops.lane import (
+    Lane,
+    LaneSpec,
+    add_axis,
+    drop_axis,
+    make_steps,
+    stack_regularisers,
+)
+from munchausen._src.loops.programs import HostPrograms, Parts
+from munchausen._src.networks import Network
+from munchausen._src.suites.spec import EnvironmentSpec, HostEnvironments, HostSteps
+
+
+class HostState(NamedTuple):
+    lane: Lane  # all lanes, along the first axis; but the learner of a single one has none
+    episode_return: np.ndarray  # [lanes, envs]
+    episode_length: np.ndarray
+
+
+class HostLoop:
+    """Environments step in one batch, or in several that take turns:
+
+        receive what the batch did; store it; act for it; start learning
+
+    Programs are dispatched, not awaited: the device learns while the environments step on the
+    host. A thread of its own waits for the actions and hands them to their batch, while this
+    one starts the learning, which takes a millisecond. Of several batches one is stored and
+    acted for while the others step, so that both the emulators and the device always have work.
+    An action comes from the newest parameters there are when it is asked for, short of the
+    learning that overlaps it: the policy lags by at most one round of all environments.
+
+    With one environment nothing overlaps and the order is Algorithm 1's: store, learn, act.
+    """
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        make_envs: Callable[[int], HostEnvironments],
+        lanes: list[LaneSpec],
+        *,
+        batches: int = 1,
+    ):
+        """More than one batch pays where environments step on threads of their own. If so many
+        cannot be made with whole updates in each, there is one."""
+        self.config = config
+        self.lanes = lanes
+        batches = batches if _splits(config, batches) else 1
+        self.batch = config.envs // batches  # environments of one lane that step at once
+        self.envs = [make_envs(len(lanes) * self.batch) for _ in range(batches)]
+        self.spec: EnvironmentSpec = self.envs[0].spec
+        munchausen = any(spec.regulariser.alpha != 0 for spec in lanes)
+        self.steps = make_steps(config, self.spec, munchausen=munchausen)
+        self.programs = HostPrograms(self.steps, len(lanes), self.batch)
+        # The actions on their way: asked for, their outcome not yet received.
+        self._sent: list[Any] = [None] * len(self.envs)
+        self._sending: list[Future[None] | None] = [None] * len(self.envs)
+        self._stepping = [False] * len(self.envs)  # told to, and not received since
+        self._sender = ThreadPoolExecutor(1, "actions")
+
+    def init(self) -> HostState:
+        keys = jnp.stack([jax.random.key(spec.seed) for spec in self.lanes])
+        lane = jax.jit(jax.vmap(self.steps.init))(
+            keys, stack_regularisers(self.lanes), self._reset(start=0)
+        )
+        shape = (len(self.lanes), self.config.envs)
+        state = HostState(lane, np.zeros(shape, np.float32), np.zeros(shape, np.int32))
+        return self._with_learner(state, drop_axis)
+
+    def snapshot(self, state: HostState) -> HostState:
+        return self._with_learner(state, add_axis)
+
+    def replay(self, state: HostState) -> Ring:
+        return state.lane.ring
+
+    def network(self, state: HostState, lane: int) -> Network:
+        online = state.lane.learner.online
+        return online if len(self.lanes) == 1 else jax.tree.map(lambda x: x[lane], online)
+
+    def _with_learner(self, state: HostState, axis: Callable[[Any], Any]) -> HostState:
+        """A single learner is kept without an axis of lanes: XLA cannot update `[1, n]` in place
+        by what it computes as `[n]`, and on a CPU half of an update's time went into that."""
+        if len(self.lanes) > 1:
+            return state
+        return state._replace(lane=state.lane._replace(learner=axis(state.lane.learner)))
+
+    def restore(self, snapshot: HostState) -> HostState:
+        """Emulators cannot be restored: their running episodes are cut here. The last stored
+        row becomes each cut episode's final frame, and new episodes begin."""
+        frames = self._reset(start=int(jnp.max(snapshot.lane.ring.head)))
+        lane = jax.jit(jax.vmap(self.steps.begin_again), donate_argnums=0)(snapshot.lane, frames)
+        zeros = np.zeros(snapshot.episode_return.shape, np.float32)
+        state = HostState(lane, zeros, zeros.astype(np.int32))
+        return self._with_learner(state, drop_axis)
+
+    def close(self) -> None:
+        self._sender.shutdown()
+        for envs in self.envs:
+            envs.close()
+
+    def advance(
+        self, state: HostState, t: int, steps: int
+    ) -> tuple[HostState, Callable[[], Chunk]]:
+        parts = self.programs.take_apart(state.lane)
+        episode_return, episode_length = state.episode_return.copy(), state.episode_length.copy()
+        ended: list[tuple[np.ndarray, ...]] = []
+        learned: list[jax.Array] = []
+        if self._sent[0] is None:
+            for index in range(len(self.envs)):
+                self._send(index, self._act(parts, t + index * self.batch, index))
+        for _ in range(steps // self.config.envs):
+            for index in range(len(self.envs)):
+                step = self._receive(index)
+                t += self.batch
+                outcome = self._outcome(step)
+                # When this batch acts again, the others' steps on their way come before.
+                act_at = t + (len(self.envs) - 1) * self.batch
+                if self.config.envs == 1:
+                    parts, _ = self._store(parts, index, outcome)
+                    parts = self._learn(parts, t, learned)
+                    self._send(index, self._act(parts, act_at, index))
+                else:
+                    parts, actions = self._store(parts, index, outcome, act_at)
+                    self._send(index, actions)
+                    parts = self._learn(parts, t, learned)
+                self._count(index, step, episode_return, episode_length, ended)
+        lane = self.programs.put_together(parts)
+        report = partial(_collect, ended, learned, len(self.lanes))
+        return HostState(lane, episode_return, episode_length), report
+
+    def play(self, actions: np.ndarray) -> None:
+        """A step of all environments with these actions [lanes, envs], batch by batch as in
+        `advance`, which may go on from there; but what they did before is not stored, and nothing
+        is learned. For measuring."""
+        for index in range(len(self.envs)):
+            if self._sent[index] is not None:
+                self._receive(index)
+            self._send(index, actions[:, index * self.batch : (index + 1) * self.batch])
+
+    def _learn(self, parts: Parts, t: int, learned: list[jax.Array]) -> Parts:
+        """What is due now that `t` steps are stored: gradient steps, a copy to the target."""
+
+        def passed(period: int) -> int:
+            return t // period - (t - self.batch) // period
+
+        if t <= self.config.warmup_steps:
+            return parts
+        # One at a time on a CPU, where a convolution within a loop is slow; elsewhere together.
+        updates = passed(self.config.update_period_steps)
+        at_once = min(updates, 1) if jax.default_backend() == "cpu" else updates
+        for i in range(updates // max(1, at_once)):
+            parts, metrics = self.programs.learn(parts, at_once, np.int32(t - self.batch + i))
+            metrics.copy_to_host_async()
+            learned.append(metrics)
+        if passed(self.config.target_period_steps):
+            parts = self.programs.copy_target(parts)
+        return parts
+
+    def _act(self, parts: Parts, t: int, index: int) -> Any:
+        return self.programs.act(parts, index, np.int32(t))
+
+    def _store(
+        self, parts: Parts, index: int, outcome: Outcome, act_at: int | None = None
+    ) -> tuple[Parts, Any]:
+        at = None if act_at is None else np.int32(act_at)
+        return self.programs.store(parts, index, self._sent[index], outcome, at)
+
+    def _send(self, index: int, actions: Any) -> None:
+        self._sent[index] = actions
+        if self.config.envs == 1 or isinstance(actions, np.ndarray):
+            self._sending[index] = None  # nothing to do meanwhile, or nothing to wait for
+            self._hand_over(index, actions)
+        else:
+            self._sending[index] = self._sender.submit(self._hand_over, index, actions)
+        self._stepping[index] = True
+
+    def _hand_over(self, index: int, actions: Any) -> None:
+        # Waits for the device, but only up to this action: learning is behind it.
+        self.envs[index].send(np.asarray(actions).reshape(-1))
+
+    def _receive(self, index: int) -> HostSteps:
+        if not self._stepping[index]:  # environments would wait for ever
+            raise RuntimeError("this loop was stopped in the middle of a turn and cannot go on")
+        if sending := self._sending[index]:
+            sending.result()  # raises what kept them from being handed over, each time it is asked
+        step = self.envs[index].receive()
+        self._stepping[index] = False
+        return step
+
+    def _count(
+        self,
+        index: int,
+        step: HostSteps,
+        episode_return: np.ndarray,
+        episode_length: np.ndarray,
+        ended: list[tuple[np.ndarray, ...]],
+    ) -> None:
+        some = slice(index * self.batch, (index + 1) * self.batch)
+        returns, lengths = episode_return[:, some], episode_length[:, some]
+        returns += self._by_lane(step.reward)
+        lengths += 1
+        over = self._by_lane(step.over)
+        if over.any():
+            ended.append((over, returns.copy(), lengths.copy()))
+            returns[over] = 0
+            lengths[over] = 0
+
+    def _reset(self, start: int) -> jax.Array:
+        """First frames of new episodes. Seeds are of a lane's own seed, so that side by side
+        it plays what it would play alone; and of the row it starts at, so that a resumed run
+        does not play its first episodes again."""
+        frames = []
+        for index, envs in enumerate(self.envs):
+            if self._stepping[index]:
+                self._receive(index)  # of the episode that is given up
+            self._sent[index] = None
+            seeds = [
+                int(np.random.SeedSequence([spec.seed, start, env]).generate_state(1)[0] >> 1)
+                for spec in self.lanes
+                for env in range(index * self.batch, (index + 1) * self.batch)
+            ]
+            frames.append(self._by_lane(envs.reset(seeds)))
+        return jnp.asarray(np.concatenate(frames, axis=1))
+
+    def _outcome(self, step: HostSteps) -> Outcome:
+        """Left as the host's arrays: a program takes them up faster than `jnp.asarray`."""
+
+        def part(x: np.ndarray | None) -> Any:
+            return None if x is None else self._by_lane(x)
+
+        return Outcome(
+            part(step.reward),
+            part(step.terminated),
+            part(step.truncated),
+            part(step.frame),  # the one upload of this frame
+            part(step.final_frame),
+        )
+
+    def _by_lane(self, x: np.ndarray) -> np.ndarray:
+        return x.reshape(len(self.lanes), self.batch, *x.shape[1:])
+
+
+def _splits(config: AgentConfig, batches: int) -> bool:
+    """Whether the environments make so many batches, each of whole updates."""
+    batch, left = divmod(config.envs, batches)
+    return not left and batch > 0 and batch % config.update_period_steps == 0
+
+
+def _collect(ended: list[Any], learned: list[jax.Array], lanes: int) -> Chunk:
+    metrics = empty_metrics(lanes)
+    if learned:
+        joined = np.concatenate([np.asarray(m) for m in learned], axis=2)  # [lanes, metrics, U]
+        metrics = UpdateMetrics(*joined.swapaxes(0, 1))._asdict()
+    none = (np.zeros(0, np.float32), np.zeros(0, np.int32))
+    episodes = [
+        Episodes(
+            np.concatenate([none[0]] + [returns[k][over[k]] for over, returns, _ in ended]),
+            np.concatenate([none[1]] + [lengths[k][over[k]] for over, _, lengths in ended]),
+        )
+        for k in range(lanes)
+    ]
+    return Chunk(episodes, **metrics)

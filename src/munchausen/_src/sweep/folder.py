@@ -1,0 +1,153 @@
+"""A sweep is a folder of run folders, and what is needed to go on with it.
+
+sweep.json       the grid, and how many seeds share a process
+attempts.jsonl   a line for each attempt that ended: job, outcome, and why it failed
+logs/            what each job's processes printed
+split/           jobs of several seeds that failed together and are trained one by one
+lock             held while a sweep runs here
+NAME/            a run's folder, as `munchausen train` makes it
+"""
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from munchausen._src.errors import UserError
+from munchausen._src.experiment.folder import lock_folder, write_json
+from munchausen._src.experiment.records import CONFIG, LOCK, RECORDS, RESULT
+from munchausen._src.sweep.attempt import LOGS, Outcome
+from munchausen._src.sweep.grid import Grid, difference, grid_from
+from munchausen._src.sweep.plan import Job, make_jobs, one_by_one
+
+SWEEP, ATTEMPTS, SPLIT = "sweep.json", "attempts.jsonl", "split"
+
+
+class SweepFolder:
+    """An open sweep folder, locked against any other sweep."""
+
+    def __init__(self, path: Path, lock: Any):
+        self.path = path
+        self._lock = lock
+
+    def close(self) -> None:
+        self._lock.close()
+
+    def note(self, job: Job, outcome: Outcome) -> None:
+        """Keeps what an attempt came to, with the run too where it has a folder, for reports."""
+        line = json.dumps({"job": job.name, "status": outcome.status, "error": outcome.error})
+        with open(self.path / ATTEMPTS, "a+b") as file:
+            if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
+                file.write(b"\n")  # a line that a kill cut short stays one line
+            file.write(line.encode() + b"\n")
+        place = self.path / job.name
+        crashed = outcome.status == "failed" and not _read_json(place / RESULT).get("status")
+        if crashed and (place / CONFIG).exists():
+            write_json(place / RESULT, {"status": "failed", "error": outcome.error})
+
+    def split(self, job: Job) -> list[Job]:
+        """Sets a job aside whose seeds failed together; each is trained anew by itself."""
+        (self.path / SPLIT).mkdir(exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.path / job.name, self.path / SPLIT / job.name)
+        _hide(self.path / SPLIT / job.name)
+        return one_by_one(job)
+
+
+def _hide(place: Path) -> None:
+    """No report counts the rows of a job that was split: its runs have rows of their own."""
+    place.mkdir(parents=True, exist_ok=True)
+    for name in (CONFIG, RECORDS):
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(place / name, place / f"{name}.split")
+
+
+def check_out(path: Path) -> None:
+    """A sweep needs its own folder, an empty one, or one that is not there yet."""
+    if (path / SWEEP).exists() or not path.exists():
+        return
+    if not path.is_dir():
+        raise UserError(f"{path} is a file; name a folder as --out")
+    if {p.name for p in path.iterdir()} - {LOCK, f"{SWEEP}.writing"}:
+        raise UserError(f"{path} is not empty and no sweep; name another --out")
+
+
+def open_sweep(path: Path, grid: Grid | None, together: int | None) -> tuple[SweepFolder, Grid]:
+    """Begins a sweep, or goes on with the one that is there: then `grid` may be None, and must
+    be the same otherwise."""
+    saved = read_grid(path)
+    if saved is not None and grid is not None and (wrong := difference(saved[0], grid)):
+        raise UserError(f"{path} holds another sweep: {wrong}; name another --out")
+    if saved is None and grid is None:
+        raise UserError(f"{path} is no sweep: it has no {SWEEP}; name agents and environments")
+    check_out(path)
+    if saved is not None:
+        together = saved[1]  # folders are of so many seeds, whatever this machine would choose
+    grid = grid or (saved[0] if saved else None)
+    assert grid is not None
+    make_jobs(grid, together or 1)  # a mistake is found before anything is written
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = lock_folder(path, "munchausen sweep")
+        write_json(path / SWEEP, {"together": together or 1, "grid": grid.to_json()})
+        (path / LOGS).mkdir(exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write to {path}: {error.strerror}") from error
+    return SweepFolder(path, lock), grid
+
+
+def read_grid(path: Path) -> tuple[Grid, int] | None:
+    """The grid of a sweep and how many seeds share a process; None if there is no sweep."""
+    place = path / SWEEP
+    if not place.exists():
+        return None
+    try:
+        data = json.loads(place.read_text())
+        return grid_from(data["grid"], str(place)), max(1, int(data["together"]))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+        raise UserError(f"{place} cannot be read: {error}") from error
+
+
+def current_jobs(path: Path, grid: Grid, together: int) -> list[Job]:
+    """Names are made from the grid, never read from files. Jobs that were split are replaced."""
+    jobs: list[Job] = []
+    for job in make_jobs(grid, together):
+        if len(job.seeds) > 1 and (path / SPLIT / job.name).is_dir():
+            jobs += one_by_one(job)
+        else:
+            jobs.append(job)
+    return jobs
+
+
+def finish_splits(path: Path, grid: Grid, together: int) -> None:
+    """What a kill in the middle of a split left undone."""
+    for job in make_jobs(grid, together):
+        if len(job.seeds) > 1 and (path / SPLIT / job.name).is_dir():
+            _hide(path / SPLIT / job.name)
+
+
+def read_attempts(path: Path) -> dict[str, Outcome]:
+    """The last outcome of each job. Lines that are none, such as one cut by a kill, are none."""
+    outcomes = {}
+    try:
+        lines = (path / ATTEMPTS).read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    for line in lines:
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            data = json.loads(line)
+            outcomes[str(data["job"])] = Outcome(str(data["status"]), str(data["error"] or ""))
+    return outcomes
+
+
+def read_result(place: Path) -> dict[str, Any]:
+    return _read_json(place / RESULT)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}

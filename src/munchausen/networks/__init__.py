@@ -1,3 +1,0 @@
-from munchausen.networks.network import TORSOS, Network, Torso, make_network
-
-__all__ = ["TORSOS", "Network", "Torso", "make_network"]
