@@ -13,8 +13,8 @@ import numpy as np
 from safetensors import SafetensorError
 
 from munchausen._src.agents import AgentConfig
+from munchausen._src.agents.building import make_actor
 from munchausen._src.agents.config import parse_probability, parse_whole
-from munchausen._src.core.actor import act, values
 from munchausen._src.errors import UserError
 from munchausen._src.experiment.evaluation import evaluate
 from munchausen._src.experiment.folder import create, reopen
@@ -28,7 +28,7 @@ from munchausen._src.experiment.policy import (
 from munchausen._src.experiment.resources import check
 from munchausen._src.experiment.settings import make_settings, round_up
 from munchausen._src.experiment.training import Training
-from munchausen._src.kernels.compiling import compiled
+from munchausen._src.kernels import compiled
 from munchausen._src.kernels.program_cache import use_program_cache
 from munchausen._src.networks import Network
 from munchausen._src.progress import show_progress
@@ -203,22 +203,13 @@ class _Programs(NamedTuple):
 @functools.lru_cache(maxsize=8)
 def _programs(config: AgentConfig) -> _Programs:
     """Compiled once for all agents of a configuration."""
-    head = config.make_head()
+    actor = make_actor(config)
 
     def choose(network: Network, observations: Any, epsilon: Any, tau: Any, draw: Any) -> Any:
-        draw_key, explore_key = jax.random.split(jax.random.fold_in(jax.random.key(0), draw))
-        return act(
-            head,
-            network,
-            observations,
-            epsilon=epsilon,
-            tau=tau,
-            exploration=config.exploration,
-            draw_key=draw_key,
-            explore_key=explore_key,
-        )
+        key = jax.random.fold_in(jax.random.key(0), draw)
+        return actor.act(network, observations, key, epsilon=epsilon, tau=tau, evaluating=True)
 
     def estimate(network: Network, observations: Any) -> Any:
-        return values(head, network, observations, jax.random.key(0))
+        return actor.values(network, observations, jax.random.key(0), evaluating=True)
 
     return _Programs(compiled(choose, config.precision), compiled(estimate, config.precision))

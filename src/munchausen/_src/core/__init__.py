@@ -1,0 +1,1 @@
+"""The core: what it exports is public as `munchausen.core`."""

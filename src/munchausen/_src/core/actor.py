@@ -1,54 +1,84 @@
 """Acting: ε-greedy, or ε-softmax for the stochastic variant. Pure."""
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from munchausen._src.agents.config import AgentConfig
 from munchausen._src.core.heads import Head
+from munchausen._src.core.network import Network, batched, view
 from munchausen._src.core.operators import Scalar
-from munchausen._src.networks import Network
 
 
-def epsilon_at(config: AgentConfig, step: Int[Array, "*B"]) -> Float[Array, "*B"]:
-    """1 during the warm-up, then linear to `epsilon` over `epsilon_decay_steps`."""
-    left = config.warmup_steps + config.epsilon_decay_steps - step
-    share = jnp.clip(left / config.epsilon_decay_steps, 0.0, 1.0)
-    return config.epsilon + (1.0 - config.epsilon) * share
+class Decision(NamedTuple):
+    actions: Int[Array, " E"]
+    q: Float[Array, "E A"]  # the values they were chosen by
 
 
-def values(
-    head: Head, network: Network, observations: Shaped[Array, "E ..."], key: PRNGKeyArray
-) -> Float[Array, "E A"]:
-    """What the policy is made of. `key`: for heads that draw."""
-    return head.policy_q(network, jax.vmap(network.view)(observations), key)
+@dataclass(frozen=True)
+class Actor:
+    """How actions come from a network: by which head, and with which exploration."""
 
+    head: Head
+    exploration: Literal["greedy", "stochastic"] = "greedy"
 
-def act(
-    head: Head,
-    network: Network,
-    observations: Shaped[Array, "E ..."],
-    *,
-    epsilon: Float[Array, " E"] | Float[Array, ""] | float,
-    tau: Scalar,
-    exploration: Literal["greedy", "stochastic"],
-    draw_key: PRNGKeyArray,
-    explore_key: PRNGKeyArray,
-) -> Int[Array, " E"]:
-    """With probability ε a random action; otherwise the greedy one, or a draw from
-    softmax(q/τ) (the logits are q/τ, not the probabilities).
+    def act(
+        self,
+        network: Network,
+        observations: Shaped[Array, "E ..."],
+        key: PRNGKeyArray,
+        *,
+        epsilon: Float[Array, " E"] | Scalar = 0.0,
+        tau: Scalar = 0.0,
+        evaluating: bool = False,
+    ) -> Int[Array, " E"]:
+        """With probability ε a random action; otherwise the greedy one, or with "stochastic"
+        exploration a draw from softmax(q/τ) (the logits are q/τ, not the probabilities).
 
-    `draw_key` is for what the values or the softmax draw, `explore_key` for ε.
-    """
-    q = values(head, network, observations, draw_key)
-    batch, actions = q.shape
-    if exploration == "stochastic":
-        choice_key = jax.random.fold_in(draw_key, 1)
-        chosen = jax.random.categorical(choice_key, q / jnp.asarray(tau), axis=-1)
-    else:
-        chosen = jnp.argmax(q, axis=-1)
-    explore, which = jax.random.uniform(explore_key, (2, batch))
-    random = jnp.floor(which * actions).astype(chosen.dtype)
-    return jnp.where(explore < epsilon, random, chosen)
+        Args:
+            observations: those of E environments.
+            key: for everything that is drawn.
+            epsilon: one for all environments, or one each.
+            tau: the temperature of "stochastic" exploration.
+            evaluating: noisy layers are without noise.
+        """
+        return self.decide(
+            network, observations, key, epsilon=epsilon, tau=tau, evaluating=evaluating
+        ).actions
+
+    def decide(
+        self,
+        network: Network,
+        observations: Shaped[Array, "E ..."],
+        key: PRNGKeyArray,
+        *,
+        epsilon: Float[Array, " E"] | Scalar = 0.0,
+        tau: Scalar = 0.0,
+        evaluating: bool = False,
+    ) -> Decision:
+        """As `act`, with the values that it chose by."""
+        draw_key, explore_key = jax.random.split(key)
+        q = self.values(network, observations, draw_key, evaluating=evaluating)
+        if self.exploration == "stochastic":
+            choice_key = jax.random.fold_in(draw_key, 1)
+            chosen = jax.random.categorical(choice_key, q / jnp.asarray(tau), axis=-1)
+        else:
+            chosen = jnp.argmax(q, axis=-1)
+        batch, actions = q.shape
+        explore, which = jax.random.uniform(explore_key, (2, batch))
+        random = jnp.floor(which * actions).astype(chosen.dtype)
+        return Decision(jnp.where(explore < epsilon, random, chosen), q)
+
+    def values(
+        self,
+        network: Network,
+        observations: Shaped[Array, "E ..."],
+        key: PRNGKeyArray,
+        *,
+        evaluating: bool = False,
+    ) -> Float[Array, "E A"]:
+        """The value of each action. `key`: for heads and layers that draw."""
+        noise = None if evaluating else jax.random.fold_in(key, 2)
+        return self.head.policy_q(batched(network, noise), view(network, observations), key)

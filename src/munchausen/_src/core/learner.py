@@ -1,19 +1,24 @@
 """Learning: targets from the frozen network, one gradient step towards them. Pure."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from munchausen._src.agents.config import AgentConfig
 from munchausen._src.core.backup import Regulariser, backup
 from munchausen._src.core.heads import Head, Loss
 from munchausen._src.core.heads.base import of_action
-from munchausen._src.core.operators import policy, scaled_log_policy
-from munchausen._src.core.replay import Transitions
-from munchausen._src.networks import TORSOS, Network, make_network
+from munchausen._src.core.network import Network, batched, closed, trainable, view
+from munchausen._src.core.operators import Scalar, policy, scaled_log_policy
+from munchausen._src.core.replay import batch_size
+
+_TINY = 1e-10  # Dopamine's, in priorities
 
 
 class LearnerState(NamedTuple):
@@ -22,18 +27,8 @@ class LearnerState(NamedTuple):
     optimizer: Any
 
 
-class Batch(NamedTuple):
-    """Transitions, their states as networks view them."""
-
-    view_tm1: Float[Array, "B ..."]
-    a_tm1: Int[Array, " B"]
-    r_t: Float[Array, " B"]
-    discount_t: Float[Array, " B"]
-    view_t: Float[Array, "B ..."] | None  # None once the targets are made
-
-
-class UpdateMetrics(NamedTuple):
-    """Of one gradient step, each averaged over its batch."""
+class Metrics(NamedTuple):
+    """Of a gradient step, each averaged over its batch."""
 
     loss: Float[Array, "*U"]
     q: Float[Array, "*U"]  # of the actions taken
@@ -41,51 +36,171 @@ class UpdateMetrics(NamedTuple):
     entropy: Float[Array, "*U"]  # of softmax(q/τ), in nats
 
 
-class Learner(NamedTuple):
-    """The static half of learning: which head, which optimiser, which shapes."""
+class Update(NamedTuple):
+    """What a gradient step, or several along a leading axis, came to."""
 
-    config: AgentConfig
+    loss: Float[Array, "*U B"]  # of each transition, before any weight
+    q_tm1: Float[Array, "*U B A"]  # the online network's values at s
+    a_tm1: Int[Array, "*U B"]
+    tau: Scalar
+
+    @property
+    def priorities(self) -> Float[Array, "*U B"]:
+        """√(loss + 1e-10), as Dopamine's Rainbow has it."""
+        return jnp.sqrt(self.loss + _TINY)
+
+    @property
+    def metrics(self) -> Metrics:
+        """Made when they are asked for: a loop does so once for many updates, as a dozen tiny
+        kernels a step would cost a GPU as much as the step itself."""
+        if self.loss.ndim > 1:
+            axes = Update(0, 0, 0, 0 if jnp.ndim(self.tau) else None)
+            return jax.vmap(lambda update: update.metrics, in_axes=(axes,))(self)
+        tau = jnp.asarray(self.tau)
+        pi = policy(self.q_tm1, tau)
+        # At τ = 0 the policy is greedy and its entropy 0; the division then is by 1.
+        entropy = -jnp.sum(pi * scaled_log_policy(self.q_tm1, tau), axis=-1)
+        entropy = entropy / jnp.where(tau > 0, tau, 1.0)
+        taken = jax.vmap(of_action)(self.q_tm1, self.a_tm1)
+        gap = jnp.mean(action_gap(self.q_tm1))
+        return Metrics(jnp.mean(self.loss), jnp.mean(taken), gap, jnp.mean(entropy))
+
+
+class _Batch(NamedTuple):
+    """Transitions, their states as networks view them."""
+
+    view_tm1: Shaped[Array, "B ..."]
+    a_tm1: Int[Array, " B"]
+    r_t: Float[Array, " B"]
+    discount_t: Float[Array, " B"]
+    view_t: Shaped[Array, "B ..."] | None  # None once the targets are made
+
+
+@dataclass(frozen=True)
+class Learner:
+    """What stays the same from update to update.
+
+    Args:
+        head: how the network's outputs estimate the return.
+        optimizer: any of optax.
+        network: makes a network from a key; `core.network` says what one is.
+        munchausen: False where α is 0 for certain. No target values at s are computed then.
+    """
+
     head: Head
     optimizer: optax.GradientTransformation
-    observation_shape: tuple[int, ...]
-    actions: int
-    scale: float
-    munchausen: bool  # False where α is 0 for certain: no target values at s are computed
+    network: Callable[[PRNGKeyArray], Network]
+    munchausen: bool = True
 
     def init(self, key: PRNGKeyArray) -> LearnerState:
         """The target network is initialised separately from the online one (Dopamine)."""
-        online_key, target_key = jax.random.split(key)
-        online = self._network(online_key)
-        return LearnerState(online, self._network(target_key), self.optimizer.init(online))  # type: ignore[arg-type]
+        online, target = (closed(self.network(each)) for each in jax.random.split(key))
+        return LearnerState(online, target, self.optimizer.init(_weights(online)))
 
-    def _network(self, key: PRNGKeyArray) -> Network:
-        return make_network(
-            TORSOS[self.config.network],
-            self.observation_shape,
-            self.head.outputs(self.actions),
-            scale=self.scale,
-            cosines=self.head.cosines,
-            initialiser=self.config.initialiser,
-            key=key,
+    def update(
+        self,
+        state: LearnerState,
+        transitions: Any,
+        key: PRNGKeyArray,
+        *,
+        regulariser: Regulariser,
+        weights: Float[Array, " B"] | None = None,
+    ) -> tuple[LearnerState, Update]:
+        """One gradient step towards targets of the target network.
+
+        Args:
+            transitions: a batch of `Transitions`, or what a replay's `sample` gave.
+            key: for heads and layers that draw.
+            regulariser: α, τ and l0; they may be traced.
+            weights: importance weights of the transitions, None for all alike.
+
+        Returns:
+            The state after the step, and its losses, priorities and metrics.
+        """
+        batch_size(transitions)
+        keys = jax.random.split(key)
+        batch = self._view(state.target, transitions)
+        targets = self._targets(state.target, regulariser, batch, keys[0])
+        state, out = self._step(state, batch, targets, weights, keys[1])
+        return state, Update(out.loss, out.q_tm1, batch.a_tm1, regulariser.tau)
+
+    def updates(
+        self,
+        state: LearnerState,
+        transitions: Any,
+        key: PRNGKeyArray,
+        *,
+        regulariser: Regulariser,
+        targets_at_once: bool = False,
+    ) -> tuple[LearnerState, Update]:
+        """Several updates with one target network. A single one is `update` with the same key.
+
+        `transitions` [U, B, ...] holds their batches. α, τ and l0 are the same for all of them, or
+        all three are [U].
+
+        `targets_at_once`: all targets in one pass of the target network, which suits an
+        accelerator. A CPU is quicker with each when it is needed, as all of them together would
+        not stay in its cache (1.5 times slower).
+        """
+        count = len(transitions.a_tm1)
+        keys = jax.random.split(key, (count, 2))
+        each = regulariser if jnp.ndim(regulariser.tau) else None  # update has its own
+        see = partial(self._view, state.target)
+
+        def aim(regulariser: Regulariser, batch: _Batch, key: PRNGKeyArray) -> Array:
+            return self._targets(state.target, regulariser, batch, key)
+
+        batches, targets, unroll = transitions, None, 1
+        if targets_at_once:
+            # Behind the barrier, or XLA looks up a frame again for each patch of it.
+            batches = jax.vmap(see)(jax.lax.optimization_barrier(transitions))
+            axes = (None if each is None else 0, 0, 0)
+            targets = jax.vmap(aim, in_axes=axes)(regulariser, batches, keys[:, 0])
+            batches = batches._replace(view_t=None)
+            # Unrolled, an accelerator launches fewer of the tiny kernels that run the loop itself.
+            unroll = max(n for n in (1, 2, 4, 5) if count % n == 0)
+
+        def body(state: LearnerState, inputs: Any) -> tuple[LearnerState, Loss]:
+            batch, targets, (target_key, step_key), own = inputs
+            if targets is None:
+                batch = see(batch)
+                targets = aim(regulariser if own is None else own, batch, target_key)
+            return self._step(state, batch, targets, None, step_key)
+
+        inputs = (batches, targets, keys, each)
+        if count == 1:
+            # On a CPU a convolution within a loop is ten times slower than outside of one.
+            state, out = body(state, jax.tree.map(lambda x: x[0], inputs))
+            out = jax.tree.map(lambda x: x[None], out)
+        else:
+            state, out = jax.lax.scan(body, state, inputs, unroll=unroll)
+        return state, Update(out.loss, out.q_tm1, transitions.a_tm1, regulariser.tau)
+
+    def copy_target(self, state: LearnerState, when: Any = True) -> LearnerState:
+        """The online network's weights become the target's, where `when` (may be traced)."""
+        target = jax.tree.map(
+            lambda new, old: jnp.where(when, new, old), state.online, state.target
         )
+        return state._replace(target=target)
 
-    def view(self, network: Network, transitions: Transitions) -> Batch:
-        return Batch(
-            jax.vmap(network.view)(transitions.observation_tm1),
+    def _view(self, network: Network, transitions: Any) -> _Batch:
+        return _Batch(
+            view(network, transitions.observation_tm1),
             transitions.a_tm1,
             transitions.r_t,
             transitions.discount_t,
-            jax.vmap(network.view)(transitions.observation_t),
+            view(network, transitions.observation_t),
         )
 
-    def targets(
-        self, target: Network, regulariser: Regulariser, batch: Batch, key: PRNGKeyArray
+    def _targets(
+        self, target: Network, regulariser: Regulariser, batch: _Batch, key: PRNGKeyArray
     ) -> Float[Array, "B ..."]:
         """Both policies, at s and at s', come from the target network."""
         tm1_key, t_key = jax.random.split(key)
-        q_tm1 = self.head.policy_q(target, batch.view_tm1, tm1_key) if self.munchausen else None
+        network = batched(target, jax.random.fold_in(key, 2))
+        q_tm1 = self.head.policy_q(network, batch.view_tm1, tm1_key) if self.munchausen else None
         assert batch.view_t is not None
-        estimate = self.head.estimate(target, batch.view_t, t_key)
+        estimate = self.head.estimate(network, batch.view_t, t_key)
 
         def one(q_tm1, a_tm1, r_t, discount_t, q_t, returns_t):
             return self.head.push(
@@ -96,72 +211,32 @@ class Learner(NamedTuple):
             q_tm1, batch.a_tm1, batch.r_t, batch.discount_t, estimate.q, estimate.returns
         )
 
-    def step(
+    def _step(
         self,
         state: LearnerState,
-        batch: Batch,
+        batch: _Batch,
         targets: Float[Array, "B ..."],
         weights: Float[Array, " B"] | None,
         key: PRNGKeyArray,
     ) -> tuple[LearnerState, Loss]:
-        """One gradient step. `weights` are importance weights, None for uniform replay."""
+        """One gradient step towards given targets."""
+        learned, rest = eqx.partition(state.online, trainable(state.online))
 
-        def objective(online: Network):
-            out = self.head.loss(online, batch.view_tm1, batch.a_tm1, targets, key)
+        def objective(learned: Network):
+            network = batched(eqx.combine(learned, rest), jax.random.fold_in(key, 2))
+            out = self.head.loss(network, batch.view_tm1, batch.a_tm1, targets, key)
             weighted = out.loss if weights is None else out.loss * weights
             return jnp.mean(weighted), out
 
-        gradients, out = jax.grad(objective, has_aux=True)(state.online)
-        updates, optimizer = self.optimizer.update(gradients, state.optimizer, state.online)  # type: ignore[arg-type]
-        online = optax.apply_updates(state.online, updates)  # type: ignore[arg-type]
+        gradients, out = jax.grad(objective, has_aux=True)(learned)
+        updates, optimizer = self.optimizer.update(gradients, state.optimizer, learned)
+        online = eqx.combine(optax.apply_updates(learned, updates), rest)
         return state._replace(online=online, optimizer=optimizer), out
 
 
-def make_learner(
-    config: AgentConfig,
-    observation_shape: tuple[int, ...],
-    actions: int,
-    scale: float,
-    *,
-    munchausen: bool | None = None,
-) -> Learner:
-    if munchausen is None:
-        munchausen = config.alpha != 0
-    return Learner(
-        config,
-        config.make_head(),
-        make_optimizer(config),
-        observation_shape,
-        actions,
-        scale,
-        munchausen,
-    )
-
-
-def make_optimizer(config: AgentConfig) -> optax.GradientTransformation:
-    if config.optimizer == "adam":
-        return optax.adam(config.learning_rate, eps=config.optimizer_eps)
-    # TensorFlow 1, which made the published DQN curves, starts the second moment at 1.
-    return optax.rmsprop(
-        config.learning_rate,
-        decay=0.95,
-        eps=config.optimizer_eps,
-        centered=True,
-        initial_scale=1.0,
-    )
-
-
-def update_metrics(out: Loss, actions: Int[Array, " B"], regulariser: Regulariser) -> UpdateMetrics:
-    """Kept apart from the gradient step, so that a loop can make them for many updates at
-    once: a dozen tiny kernels a step would cost a GPU as much as the step itself."""
-    loss, q = out
-    tau = jnp.asarray(regulariser.tau)
-    pi = policy(q, tau)
-    # At τ = 0 the policy is greedy and its entropy 0; the division then is by 1.
-    entropy = -jnp.sum(pi * scaled_log_policy(q, tau), axis=-1) / jnp.where(tau > 0, tau, 1.0)
-    taken = jax.vmap(of_action)(q, actions)
-    gap = jnp.mean(action_gap(q))
-    return UpdateMetrics(jnp.mean(loss), jnp.mean(taken), gap, jnp.mean(entropy))
+def _weights(network: Network) -> Network:
+    """What is trained of it; None in place of the rest."""
+    return eqx.filter(network, trainable(network))
 
 
 def action_gap(q: Float[Array, "*B A"]) -> Float[Array, "*B"]:

@@ -15,12 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from munchausen._src.core.replay import FrameStore
 from munchausen._src.experiment.settings import Settings
 from munchausen._src.experiment.training import make_loop
-from munchausen._src.kernels.compiling import compiled
+from munchausen._src.kernels import compiled, dispatch
 from munchausen._src.loops.device import DeviceLoop
 from munchausen._src.loops.host import HostLoop
-from munchausen._src.loops.lane import Lane, Steps, over_lanes
+from munchausen._src.loops.lane import Lane, Steps
+from munchausen._src.loops.lanes import over_lanes
 
 Part = Literal["environments", "learner", "training"]
 PARTS: tuple[Part, ...] = ("environments", "learner", "training")
@@ -58,7 +60,7 @@ def measure(settings: Settings, seconds: float, say: Callable[[str], None]) -> R
             say(f"compiling: {part} …")
             bench.warm_up(part)
         if isinstance(loop, HostLoop):
-            say("until first episodes have come apart …")
+            say("until the first episodes have ended at different times …")
             bench.settle(seconds, "environments", "training")
         say("all three in turns …")
         for _ in range(_ROUNDS):
@@ -165,9 +167,7 @@ class Bench:
     def _host_learner(self) -> Work:
         """As many updates at once as in training, the lane taken apart once for many turns."""
         loop, parts = self.loop, None
-        updates = max(1, loop.batch // loop.config.update_period_steps)
-        if jax.default_backend() == "cpu":
-            updates = 1
+        updates = dispatch.updates_at_once(max(1, loop.batch // loop.config.update_period_steps))
 
         def learn(t: Any) -> Any:
             nonlocal parts
@@ -187,7 +187,8 @@ class Bench:
     def _device_learner(self) -> Work:
         """The updates of a group. Shards of lanes are, on a CPU, one after the other."""
         loop, updates = self.loop, self.loop.config.updates_per_group
-        function = over_lanes(partial(loop.steps.learn, updates=updates), loop.width)
+        learn_lane = partial(loop.steps.learn, updates=updates)
+        function = over_lanes(learn_lane, loop.width, shared=1)
         program = compiled(function, loop.config.precision, uses_up_first=True)
 
         def learn(t: Any) -> Any:
@@ -259,22 +260,24 @@ def _jax_environments(loop: DeviceLoop) -> Callable[[], int]:
 
 def _with_full_replay(loop: Any) -> Any:
     steps: Steps = loop.steps
-    fill, state = filler(steps.spec.actions), loop.init()
-    if isinstance(loop, HostLoop):
+    state, on_host = loop.init(), isinstance(loop, HostLoop)
+    fill = filler(steps.spec.actions, len(loop.lanes) if on_host else loop.width)
+    if on_host:
         return state._replace(lane=fill(state.lane))
     return tuple(shard._replace(lane=fill(shard.lane)) for shard in state)
 
 
-def filler(actions: int) -> Any:
+def filler(actions: int, width: int) -> Any:
     """The old frames are not looked at, but their place is to be used again."""
-    return jax.jit(partial(_fill, actions=actions), donate_argnums=0, keep_unused=True)
+    fill = over_lanes(partial(_fill, actions=actions), width)
+    return jax.jit(fill, donate_argnums=0, keep_unused=True)
 
 
 def _fill(lane: Lane, *, actions: int) -> Lane:
-    ring, key = lane.ring, jax.random.key(0)
+    (ring, priorities), key = lane.replay, jax.random.key(0)
     # A few rows, again and again: drawing a number takes many times its place.
-    rows = min(_NOISY_ROWS, ring.frames.shape[1])
-    shape = (ring.frames.shape[0], rows, *ring.frames.shape[2:])
+    rows = min(_NOISY_ROWS, ring.rows)
+    shape = (rows, *ring.frames.shape[1:])
     if ring.frames.dtype == bool:
         noise = jax.random.bernoulli(key, 0.2, shape)
     elif ring.frames.dtype == jnp.uint8:
@@ -282,11 +285,10 @@ def _fill(lane: Lane, *, actions: int) -> Lane:
     else:
         noise = jax.random.normal(key, shape)
     ring = ring._replace(
-        frames=noise[:, jnp.arange(ring.frames.shape[1]) % rows],
+        frames=noise[jnp.arange(ring.rows) % rows],
         actions=jax.random.randint(key, ring.actions.shape, 0, actions),
-        head=jnp.full_like(ring.head, ring.frames.shape[1] - 1),
+        head=jnp.full_like(ring.head, ring.rows - 1),
     )
-    priorities = lane.priorities
     if priorities is not None:
         priorities = priorities._replace(values=jnp.ones_like(priorities.values))
-    return lane._replace(ring=ring, priorities=priorities)
+    return lane._replace(replay=FrameStore(ring, priorities))

@@ -43,7 +43,7 @@ from munchausen._src.experiment.segments import (
 
 STATE, MANIFEST = "state.safetensors", "manifest.json"
 KEEP = 2  # the newest, and one to fall back to
-FORMAT = 2  # 2: weights of convolutions as matrices, and where an unfinished iteration begins
+FORMAT = 3  # 3: weights as equinox has them, and no axis of lanes for a single one
 
 
 class Checkpoint(NamedTuple):
@@ -133,20 +133,24 @@ def read_checkpoint(place: Path, template: Any, *, segmented: bool = False) -> C
     arrays = _read_state(place, manifest)
     if not segmented:
         return Checkpoint(unflatten(arrays, template, place), manifest["counters"], [])
-    ring = template.lane.ring
+    ring = template.lane.replay.ring
     blocks = _read_blocks(place, manifest, most_bytes(ring))
     state = unflatten(arrays, without_replay(template), place)
     frames, actions, rewards, kinds = (jnp.zeros(x.shape, x.dtype) for x in ring[:-1])
-    empty = Ring(frames, actions, rewards, kinds, state.lane.ring)
+    empty = Ring(frames, actions, rewards, kinds, state.lane.replay.ring)
     with _damage(place):
         full = fill(empty, blocks)
-    state = state._replace(lane=state.lane._replace(ring=full))
-    return Checkpoint(state, manifest["counters"], named_blocks(place))
+    return Checkpoint(_with_ring(state, full), manifest["counters"], named_blocks(place))
 
 
 def without_replay(state: Any) -> Any:
     """A loop's state with only the head of its ring left."""
-    return state._replace(lane=state.lane._replace(ring=state.lane.ring.head))
+    return _with_ring(state, state.lane.replay.ring.head)
+
+
+def _with_ring(state: Any, ring: Any) -> Any:
+    lane = state.lane
+    return state._replace(lane=lane._replace(replay=lane.replay._replace(ring=ring)))
 
 
 def named_blocks(place: Path) -> list[Written]:

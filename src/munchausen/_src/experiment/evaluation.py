@@ -14,16 +14,16 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from munchausen._src import suites as envs
+from munchausen._src.agents.building import make_actor
 from munchausen._src.agents.config import AgentConfig
-from munchausen._src.core.actor import act, values
+from munchausen._src.core.actor import Actor, Decision
 from munchausen._src.core.backup import Regulariser
 from munchausen._src.core.learner import action_gap
-from munchausen._src.core.replay import Outcome, Ring, append, current_observations, make_ring
+from munchausen._src.core.replay import FrameReplay, FrameStore, Outcome
 from munchausen._src.experiment.settings import Settings, check_seed
-from munchausen._src.kernels.compiling import compiled
-from munchausen._src.loops.lane import Steps, make_steps
+from munchausen._src.kernels import compiled
 from munchausen._src.networks import Network
-from munchausen._src.suites import EnvironmentSpec, HostEnvironments, Listing
+from munchausen._src.suites import HostEnvironments, Listing
 from munchausen._src.suites.spec import HostSteps
 
 CAP_STEPS = 27_000  # Dopamine's limit on an episode; a policy may be stuck without dying
@@ -110,12 +110,13 @@ def _device_program(
 ) -> Callable[[Player], Any]:
     """Compiled once for all players: training has a phase after every iteration."""
     env = envs.make_jax(listing)
-    steps = make_steps(config, env.spec, munchausen=False)
+    actor = make_actor(config)
+    frames_kept = FrameReplay(episodes * (config.stack + 1), 1.0, stack=config.stack)
 
     def go(player: Player):
         init_key, run_key = jax.random.split(player.key)
         state, frames = jax.vmap(env.init)(jax.random.split(init_key, episodes))
-        ring = make_ring(frames, episodes * (steps.config.stack + 1))
+        replay = frames_kept.init(frames)
         zeros = jnp.zeros(episodes)
         track = jnp.zeros((CAP_STEPS if gaps else 0, episodes))
 
@@ -124,21 +125,21 @@ def _device_program(
             return jnp.any(alive) & (t < CAP_STEPS)
 
         def tick(carry):
-            state, ring, alive, total, length, t, track = carry
+            state, replay, alive, total, length, t, track = carry
             act_key, env_key = jax.random.split(jax.random.fold_in(run_key, t))
+            actions, q = _decide(actor, player, frames_kept.observations(replay), act_key)
             if gaps:
-                track = track.at[t].set(_action_gap(steps, player, ring, act_key))
-            actions = _act(steps, player, ring, act_key)
+                track = track.at[t].set(action_gap(q))
             keys = jax.random.split(env_key, episodes)
             state, step = jax.vmap(env.step)(state, actions, keys)
             outcome = Outcome(step.reward, step.terminated, step.truncated, step.frame, step.frame)
-            ring, _ = append(ring, actions, outcome, truncates=False)
+            replay = frames_kept.add(replay, actions, outcome, truncates=False)
             total = total + jnp.where(alive, step.reward, 0.0)
             length = length + alive
             alive = alive & ~step.terminated & ~step.truncated
-            return state, ring, alive, total, length, t + 1, track
+            return state, replay, alive, total, length, t + 1, track
 
-        start = (state, ring, zeros == 0, zeros, jnp.zeros(episodes, jnp.int32), 0, track)
+        start = (state, replay, zeros == 0, zeros, jnp.zeros(episodes, jnp.int32), 0, track)
         _, _, alive, total, length, _, track = jax.lax.while_loop(running, tick, start)
         return total, length, jnp.sum(alive), track
 
@@ -146,29 +147,22 @@ def _device_program(
 
 
 class _HostPrograms(NamedTuple):
-    choose: Callable[..., Any]  # of the player, the ring and the step
-    measure: Callable[..., Any]
-    store: Callable[..., Any]
+    first: Callable[..., FrameStore]  # of the first frames
+    decide: Callable[..., Decision]  # of the player, the frames and the step
+    store: Callable[..., FrameStore]
 
 
 @functools.lru_cache(maxsize=8)
-def _host_programs(config: AgentConfig, spec: EnvironmentSpec) -> _HostPrograms:
-    steps = make_steps(config, spec, munchausen=False)
+def _host_programs(config: AgentConfig, count: int) -> _HostPrograms:
+    actor = make_actor(config)
+    frames = FrameReplay(count * (config.stack + 2), 1.0, stack=config.stack)
 
-    def choose(player: Player, ring: Ring, t: Int[Array, ""]):
-        return _act(steps, player, ring, jax.random.fold_in(player.key, t))
+    def decide(player: Player, replay: FrameStore, t: Int[Array, ""]) -> Decision:
+        key = jax.random.fold_in(player.key, t)
+        return _decide(actor, player, frames.observations(replay), key)
 
-    def measure(player: Player, ring: Ring, t: Int[Array, ""]):
-        return _action_gap(steps, player, ring, jax.random.fold_in(player.key, t))
-
-    def store(ring: Ring, actions: jax.Array, outcome: Outcome):
-        return append(ring, actions, outcome, truncates=True)[0]
-
-    return _HostPrograms(
-        compiled(choose, config.precision),
-        compiled(measure, config.precision),
-        jax.jit(store, donate_argnums=0),
-    )
+    store = jax.jit(frames.add, donate_argnums=0)
+    return _HostPrograms(frames.init, compiled(decide, config.precision), store)
 
 
 def _on_host(
@@ -185,9 +179,8 @@ def _on_host(
     count = min(episodes, _HOST_ENVS)
     batch: HostEnvironments = envs.make_host(settings.listing, count)
     try:
-        play = _host_programs(settings.config, batch.spec)
-        frames = jnp.asarray(batch.reset([seed + i for i in range(count)]))
-        ring = make_ring(frames, count * (settings.config.stack + 2))
+        play = _host_programs(settings.config, count)
+        replay = play.first(jnp.asarray(batch.reset([seed + i for i in range(count)])))
         quota = np.full(count, episodes // count) + (np.arange(count) < episodes % count)
         if share is not None:
             quota = np.full(count, share)
@@ -198,15 +191,13 @@ def _on_host(
         running: list[list[float]] = [[] for _ in range(count)]
         t, cut = 0, 0
         while (quota > 0).any():
-            actions = play.choose(player, ring, t)
+            actions, q = play.decide(player, replay, t)
             if gaps:
-                for track, gap in zip(
-                    running, np.asarray(play.measure(player, ring, t)), strict=True
-                ):
+                for track, gap in zip(running, np.asarray(action_gap(q)), strict=True):
                     track.append(float(gap))
             batch.send(np.asarray(actions))
             step = batch.receive()
-            ring = play.store(ring, actions, _outcome(step))
+            replay = play.store(replay, actions, _outcome(step))
             total += step.reward
             length += 1
             t += 1
@@ -233,22 +224,12 @@ def _outcome(step: HostSteps) -> Outcome:
     return Outcome(*(jnp.asarray(x) for x in arrays))
 
 
-def _act(steps: Steps, player: Player, ring: Ring, key: PRNGKeyArray):
-    return act(
-        steps.learner.head,
+def _decide(actor: Actor, player: Player, observations: Array, key: PRNGKeyArray) -> Decision:
+    return actor.decide(
         player.network,
-        current_observations(ring, steps.config.stack),
+        observations,
+        key,
         epsilon=player.epsilon,
         tau=player.regulariser.tau,
-        exploration=steps.config.exploration,
-        draw_key=jax.random.fold_in(key, 0),
-        explore_key=jax.random.fold_in(key, 1),
-    )
-
-
-def _action_gap(steps: Steps, player: Player, ring: Ring, key: PRNGKeyArray):
-    """Of the very draw that `_act` chooses by."""
-    observations = current_observations(ring, steps.config.stack)
-    return action_gap(
-        values(steps.learner.head, player.network, observations, jax.random.fold_in(key, 0))
+        evaluating=True,
     )

@@ -25,7 +25,7 @@ from munchausen._src.experiment.checkpoint import (
 )
 from munchausen._src.experiment.folder import RunFolder
 from munchausen._src.experiment.records import RecordWriter, read_records, records_bytes
-from munchausen._src.experiment.segments import Block, SegmentWriter, is_large
+from munchausen._src.experiment.segments import Block, SegmentWriter, is_large, ring_rows
 from munchausen._src.experiment.settings import Settings, comparable, differences
 from munchausen._src.experiment.trackers import Tracker, open_tracker
 from munchausen._src.loops.chunk import Loop
@@ -65,7 +65,7 @@ class Keeping:
         """The newest whole checkpoint, if there is one. Without one, nothing must be lost."""
         folder = self._opened()
         shapes = jax.eval_shape(lambda: loop.snapshot(loop.init()))
-        ring = shapes.lane.ring
+        ring = shapes.lane.replay.ring
         segmented = _in_segments(loop, ring)
         self._refuse_others(folder)
         saved = read_latest(folder.path, shapes, segmented=segmented)
@@ -196,8 +196,8 @@ class Keeping:
             write_checkpoint(folder.path, step, snapshot, written)
             return
         # The next steps use this memory up: copies, and the rest in the background.
-        ring = snapshot.lane.ring
-        oldest = int(jnp.max(ring.head)) - ring.frames.shape[1] + 1
+        ring = snapshot.lane.replay.ring
+        oldest = int(jnp.max(ring.head)) - ring_rows(ring) + 1
         # A cut episode takes a row more than its steps, so rows run ahead of the count of steps.
         self._segments.follow(ring, int(jnp.min(ring.head)))
         state = jax.tree.map(lambda x: x.copy(), without_replay(snapshot))

@@ -1,6 +1,7 @@
 """One episode with a trained network, step by step, with what the agent thought: for videos."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -8,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from munchausen._src import suites as envs
-from munchausen._src.core.actor import act, values
+from munchausen._src.agents.building import make_actor
 from munchausen._src.core.operators import policy as softmax_policy
-from munchausen._src.core.replay import Outcome, append, current_observations, make_ring
+from munchausen._src.core.replay import FrameReplay, FrameStore, Outcome
 from munchausen._src.experiment.policy import Policy
-from munchausen._src.kernels.compiling import compiled
-from munchausen._src.loops.lane import make_steps
+from munchausen._src.kernels import compiled
+from munchausen._src.networks import Network
 from munchausen._src.suites import Listing
 from munchausen._src.suites.atari import AtariEnvironments, Twin, protocol_of
 from munchausen._src.suites.gym import GymScreen
@@ -45,33 +46,28 @@ def play(policy: Policy, *, epsilon: float, seed: int, max_steps: int) -> Iterat
     settings = policy.settings
     player = _player(settings.listing, seed)
     try:
-        spec = envs.spec_of(settings.listing)
-        steps = make_steps(settings.config, spec, munchausen=False)
-        head, config, tau = steps.learner.head, settings.config, policy.regulariser.tau
+        config, tau = settings.config, policy.regulariser.tau
+        actor, frames = make_actor(config), FrameReplay(config.stack + 2, 1.0, stack=config.stack)
         key = jax.random.fold_in(jax.random.key(seed), 2)  # 0 and 1 are the environment's
 
-        def think(ring: Any, t: Any) -> tuple[Any, Any, Any]:
-            draw_key, explore_key = jax.random.split(jax.random.fold_in(key, t))
-            observation = current_observations(ring, config.stack)
-            q = values(head, policy.network, observation, draw_key)
-            action = act(
-                head,
-                policy.network,
-                observation,
+        def think(network: Network, replay: FrameStore, t: Any) -> tuple[Any, Any, Any]:
+            observations = frames.observations(replay)
+            actions, q = actor.decide(
+                network,
+                observations,
+                jax.random.fold_in(key, t),
                 epsilon=epsilon,
                 tau=tau,
-                exploration=config.exploration,
-                draw_key=draw_key,
-                explore_key=explore_key,
+                evaluating=True,
             )
-            return q[0], softmax_policy(q, tau)[0], action
+            return q[0], softmax_policy(q, tau)[0], actions
 
         think = compiled(think, config.precision)
-        store = jax.jit(lambda *x: append(*x, truncates=False)[0], donate_argnums=0)
-        ring = make_ring(jnp.asarray(player.first_frame), config.stack + 2)
+        store = jax.jit(partial(frames.add, truncates=False), donate_argnums=0)
+        replay = frames.init(jnp.asarray(player.first_frame))
         score = 0.0
         for t in range(max_steps):
-            q, pi, action = think(ring, t)
+            q, pi, action = think(policy.network, replay, t)
             screen = player.screen()
             reward, terminated, truncated, over, frame = player.step(action)
             gain, over = float(reward[0]), bool(over)
@@ -81,7 +77,7 @@ def play(policy: Policy, *, epsilon: float, seed: int, max_steps: int) -> Iterat
             score += gain
             small: Any = [jnp.asarray(x) for x in (reward, terminated, truncated)]
             outcome = Outcome(small[0], small[1], small[2], frame, frame)
-            ring = store(ring, action, outcome)
+            replay = store(replay, action, outcome)
     finally:
         player.close()
 

@@ -64,7 +64,7 @@ def load_run(path: Path, lane: int = 0) -> Policy:
             warnings.warn(f"{damage}; trying the one before it", stacklevel=2)
             continue
         online = {
-            name.removeprefix(_ONLINE): array[lane]
+            name.removeprefix(_ONLINE): array if len(settings.lanes) == 1 else array[lane]
             for name, array in arrays.items()
             if name.startswith(_ONLINE)
         }

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from munchausen._src import suites as envs
+from munchausen._src.agents.building import make_learner
 from munchausen._src.core.learner import LearnerState
 from munchausen._src.core.replay import Transitions
 from munchausen._src.errors import UserError, install_line
 from munchausen._src.experiment.pace import in_words
 from munchausen._src.experiment.settings import Settings
-from munchausen._src.kernels.compiling import compiled
-from munchausen._src.loops.lane import make_steps
+from munchausen._src.kernels import compiled, dispatch
 
 _SHARE = 0.9  # of the memory; the rest is for networks, batches and the compiler
 _LONG_SECONDS = 600
@@ -28,7 +28,7 @@ _TIMED = 5
 def check(settings: Settings, say: Callable[[str], Any] = lambda _: None) -> str | None:
     """Refuses a replay that does not fit. Returns a warning where a GPU would be wanted."""
     check_memory(settings)
-    if settings.listing.suite.startswith("atari") and jax.default_backend() == "cpu":
+    if settings.listing.suite.startswith("atari") and dispatch.on_cpu():
         seconds = cpu_seconds(settings, say)
         if seconds > _LONG_SECONDS:
             return (
@@ -42,7 +42,7 @@ def check_memory(settings: Settings) -> None:
     spec = envs.spec_of(settings.listing)
     frame_bytes = int(np.prod(spec.frame_shape)) * np.dtype(spec.frame_dtype).itemsize
     needed = len(settings.lanes) * settings.config.capacity * (frame_bytes + 9)
-    apart = settings.listing.loop == "device" and jax.default_backend() == "cpu"
+    apart = settings.listing.loop == "device" and dispatch.on_cpu()
     if apart and len(settings.lanes) > 1:
         needed *= 2  # a checkpoint joins a copy of the lanes
     there = device_memory()
@@ -89,23 +89,22 @@ def cpu_seconds(settings: Settings, say: Callable[[str], Any]) -> float:
 
 def _update_seconds(settings: Settings) -> float:
     config, spec = settings.config, envs.spec_of(settings.listing)
-    steps = make_steps(config, spec, munchausen=config.alpha != 0)
+    shape = spec.observation_shape(config.stack)
+    learner = make_learner(config, shape, spec.actions, spec.scale)
+    regulariser = settings.lanes[0].regulariser
 
-    def update(state: LearnerState, batch: Transitions, regulariser: Any, key: Any) -> LearnerState:
-        views = steps.learner.view(state.target, batch)
-        targets = steps.learner.targets(state.target, regulariser, views, key)
-        return steps.learner.step(state, views, targets, None, key)[0]
+    def update(state: LearnerState, batch: Transitions, key: Any) -> LearnerState:
+        return learner.update(state, batch, key, regulariser=regulariser)[0]
 
     key, size = jax.random.key(0), config.batch_size
-    frames = jnp.zeros((size, config.stack, *spec.frame_shape), spec.frame_dtype)
+    seen = jnp.zeros((size, *shape), spec.frame_dtype)
     numbers, whole = jnp.zeros(size), jnp.zeros(size, jnp.int32)
-    batch = Transitions(frames, whole, numbers, numbers, frames)
-    state = jax.jit(steps.learner.init)(key)
-    regulariser = settings.lanes[0].regulariser
+    batch = Transitions(seen, whole, numbers, numbers, seen)
+    state = jax.jit(learner.init)(key)
     program = compiled(update, config.precision, uses_up_first=True)
     seconds = []
     for _ in range(1 + _TIMED):  # the first one compiles
         begun = time.monotonic()
-        state = jax.block_until_ready(program(state, batch, regulariser, key))
+        state = jax.block_until_ready(program(state, batch, key))
         seconds.append(time.monotonic() - begun)
     return sum(seconds[1:]) / _TIMED

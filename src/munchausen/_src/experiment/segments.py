@@ -61,22 +61,29 @@ def is_large(ring: Ring) -> bool:
     return int(np.prod(ring.frames.shape)) * ring.frames.dtype.itemsize >= LARGE_BYTES
 
 
+def ring_rows(ring: Ring) -> int:
+    """Of the ring of one lane, or of several that have an axis in front."""
+    return ring.frames.shape[ring.head.ndim - 1]
+
+
 def block_rows(ring: Ring) -> int:
-    """Rows in a block of a ring with lanes first."""
-    lanes, rows = ring.frames.shape[:2]
-    row_bytes = lanes * int(np.prod(ring.frames.shape[2:])) * ring.frames.dtype.itemsize
+    """Rows in a block."""
+    rows = ring_rows(ring)
+    row_bytes = ring.frames.size * ring.frames.dtype.itemsize // rows
     # At most a quarter of the ring: a block is taken before its first row is overwritten.
     return max(1, min(rows // 4, BLOCK_BYTES // row_bytes))
 
 
 def most_bytes(ring: Ring) -> int:
     """Of a block of this ring, before it is compressed."""
-    row_bytes = sum(x.size * x.dtype.itemsize for x in ring[:-1]) // ring.frames.shape[1]
+    row_bytes = sum(x.size * x.dtype.itemsize for x in ring[:-1]) // ring_rows(ring)
     return block_rows(ring) * row_bytes + 2**16
 
 
 @partial(jax.jit, static_argnames="rows")
 def _take(ring: Ring, first: jax.Array, rows: int) -> dict[str, jax.Array]:
+    if ring.head.ndim == 1:  # a single lane; blocks have lanes first
+        ring = jax.tree.map(lambda x: x[None], ring)
     slots = (first + jnp.arange(rows)) % ring.frames.shape[1]
     arrays = {name: jnp.take(getattr(ring, name), slots, axis=1) for name in _FIELDS}
     # Consecutive frames of one environment side by side.
@@ -86,11 +93,12 @@ def _take(ring: Ring, first: jax.Array, rows: int) -> dict[str, jax.Array]:
 @partial(jax.jit, donate_argnums=0)
 def _put(ring: Ring, first: jax.Array, arrays: dict[str, jax.Array]) -> Ring:
     rows = arrays["kinds"].shape[2]
-    slots = (first + jnp.arange(rows)) % ring.frames.shape[1]
-    values = {
-        name: getattr(ring, name).at[:, slots].set(jnp.moveaxis(arrays[name], 2, 1))
-        for name in _FIELDS
-    }
+    slots = (first + jnp.arange(rows)) % ring_rows(ring)
+    single = ring.head.ndim == 1
+    values = {}
+    for name in _FIELDS:
+        kept, new = getattr(ring, name), jnp.moveaxis(arrays[name], 2, 1)
+        values[name] = kept.at[slots].set(new[0]) if single else kept.at[:, slots].set(new)
     return ring._replace(**values)
 
 

@@ -1,0 +1,3 @@
+from munchausen._src.kernels.compiling import compiled
+
+__all__ = ["compiled"]

@@ -1,9 +1,9 @@
 """The device loop: for JAX environments, acting, storing, learning and target copies are one
 compiled program.
 
-On an accelerator lanes are a batch axis of it. On a CPU the same program runs for each lane
-in turn: a batch axis there buys nothing (the cores are busy with one) and turns every matrix
-product into a slower batched one. It also makes each lane the same bits as its single run.
+On an accelerator lanes share the program. On a CPU it runs for each lane in turn: side by side
+they would gain nothing there (the cores are busy with one), and so each lane is the same bits as
+its single run.
 """
 
 from collections.abc import Callable
@@ -16,20 +16,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from munchausen._src.agents.config import AgentConfig
-from munchausen._src.core.learner import UpdateMetrics
+from munchausen._src.core.learner import Metrics
 from munchausen._src.core.replay import Outcome, Ring
-from munchausen._src.kernels.compiling import compiled
+from munchausen._src.kernels import compiled, dispatch
 from munchausen._src.loops.chunk import Chunk, Episodes, empty_metrics
-from munchausen._src.loops.lane import (
-    Lane,
-    LaneSpec,
-    Steps,
-    add_axis,
-    drop_axis,
-    make_steps,
-    stack_regularisers,
-    tick_keys,
-)
+from munchausen._src.loops.lane import Lane, LaneSpec, Steps, as_arrays, make_steps, tick_key
+from munchausen._src.loops.lanes import lane_of, over_lanes, side_by_side
 from munchausen._src.networks import Network
 from munchausen._src.suites.spec import JaxEnvironment
 
@@ -41,7 +33,7 @@ class DeviceLane(NamedTuple):
     episode_length: Int[Array, " E"]
 
 
-State = tuple[DeviceLane, ...]  # shards of lanes, each with a leading axis of its width
+State = tuple[DeviceLane, ...]  # groups of lanes that share a program
 
 
 class DeviceLoop:
@@ -53,24 +45,24 @@ class DeviceLoop:
         *,
         batched: bool | None = None,
     ):
-        """`batched`: whether lanes share one program as a batch axis; by default where the
-        device is an accelerator."""
+        """`batched`: whether lanes share a program; by default where the device is an
+        accelerator."""
         self.config = config
         self.env = env
         self.lanes = lanes
         munchausen = any(spec.regulariser.alpha != 0 for spec in lanes)
         self.steps: Steps = make_steps(config, env.spec, munchausen=munchausen)
-        batched = jax.default_backend() != "cpu" if batched is None else batched
+        batched = dispatch.lanes_share_a_program() if batched is None else batched
         self.width = len(lanes) if batched else 1
         self._programs: dict[tuple[int, bool], Any] = {}
 
     def init(self) -> State:
-        init = jax.jit(jax.vmap(self._init_lane))
+        init = jax.jit(over_lanes(self._init_lane, self.width))
         shards = []
         for i in range(0, len(self.lanes), self.width):
             specs = self.lanes[i : i + self.width]
-            keys = jnp.stack([jax.random.key(spec.seed) for spec in specs])
-            shards.append(init(keys, stack_regularisers(specs)))
+            keys = side_by_side([jax.random.key(spec.seed) for spec in specs])
+            shards.append(init(keys, side_by_side([as_arrays(x.regulariser) for x in specs])))
         return tuple(shards)
 
     def _init_lane(self, key, regulariser) -> DeviceLane:
@@ -81,25 +73,20 @@ class DeviceLoop:
         return DeviceLane(lane, env, jnp.zeros(envs), jnp.zeros(envs, jnp.int32))
 
     def snapshot(self, state: State) -> DeviceLane:
-        """All lanes along one axis, however they are split here."""
-        if len(state) == 1:
-            return state[0]
-        return jax.tree.map(lambda *x: jnp.concatenate(x), *state)
+        """All lanes side by side, however they are split here."""
+        return side_by_side(state)
 
     def replay(self, state: State) -> Ring:
-        return self.snapshot(state).lane.ring
+        return self.snapshot(state).lane.replay.ring
 
     def network(self, state: State, lane: int) -> Network:
         shard = state[lane // self.width]
-        return jax.tree.map(lambda x: x[lane % self.width], shard.lane.learner.online)
+        return lane_of(shard.lane.learner.online, lane % self.width, self.width)
 
     def restore(self, snapshot: DeviceLane) -> State:
         if self.width == len(self.lanes):
             return (snapshot,)
-        return tuple(
-            jax.tree.map(lambda x, i=i: x[i : i + self.width], snapshot)
-            for i in range(0, len(self.lanes), self.width)
-        )
+        return tuple(lane_of(snapshot, i, len(self.lanes)) for i in range(len(self.lanes)))
 
     def close(self) -> None:
         pass
@@ -131,14 +118,11 @@ class DeviceLoop:
         return self._programs[key]
 
     def _groups(self, state: DeviceLane, t: Array, *, groups: int, learn: bool):
-        """The whole program. A single lane loses its axis at the door and gets it back."""
-        tick, teach, copy_target = self._tick, self.steps.learn, self.steps.copy_target
-        if self.width > 1:
-            tick = jax.vmap(tick, in_axes=(0, None))
-            teach = jax.vmap(teach, in_axes=(0, None))
-            copy_target = jax.vmap(copy_target, in_axes=(0, None))
-        else:
-            state = drop_axis(state)
+        """The whole program."""
+        tick, teach, copy_target = (
+            over_lanes(step, self.width, shared=1)
+            for step in (self._tick, self.steps.learn, self.steps.copy_target)
+        )
 
         def ticks(carry, _):
             state, t = carry
@@ -159,18 +143,16 @@ class DeviceLoop:
             return (state, after), (ended, metrics)
 
         (state, _), (ended, metrics) = jax.lax.scan(group, (state, t), None, length=groups)
-        if self.width == 1:
-            state = add_axis(state)
-            ended = jax.tree.map(lambda x: x[:, :, None], ended)
-            metrics = jax.tree.map(lambda x: x[:, None], metrics)
         return state, ended, metrics
 
     def _tick(self, state: DeviceLane, t: Array):
         """One step of every environment of one lane. An environment whose episode ended is
         at the first frame of the next one afterwards."""
         lane, envs = state.lane, self.config.envs
-        keys = tick_keys(lane, t, 2 + 2 * envs)
-        actions = self.steps.act(lane, t, keys[:2])
+        # The first two are those that the actor splits off. All of them come from one split:
+        # hashes are a good part of a tick's work.
+        keys = jax.random.split(tick_key(lane, t), 2 + 2 * envs)
+        actions = self.steps.act(lane, t)
         env, step = jax.vmap(self.env.step)(state.env, actions, keys[2 : 2 + envs])
         fresh, first = jax.vmap(self.env.init)(keys[2 + envs :])
         done = step.terminated | step.truncated
@@ -192,7 +174,7 @@ class DeviceLoop:
         return state, (done, episode_return, episode_length)
 
 
-def _collect(reports: list[tuple[list[Any], UpdateMetrics | None]], width: int) -> Chunk:
+def _collect(reports: list[tuple[list[Any], Metrics | None]], width: int) -> Chunk:
     """Waits for the program and brings its report to the host."""
     episodes, arrays = [], []
     for ended, metrics in reports:
@@ -202,8 +184,8 @@ def _collect(reports: list[tuple[list[Any], UpdateMetrics | None]], width: int) 
         else:
             arrays.append(
                 {
-                    # [groups, lanes, updates] to [lanes, groups · updates]
-                    name: np.moveaxis(np.asarray(x), 0, 1).reshape(width, -1)
+                    # [groups, (lanes,) updates] to [lanes, groups · updates]
+                    name: np.asarray(x).reshape(len(x), width, -1).swapaxes(0, 1).reshape(width, -1)
                     for name, x in metrics._asdict().items()
                 }
             )
@@ -211,10 +193,12 @@ def _collect(reports: list[tuple[list[Any], UpdateMetrics | None]], width: int) 
 
 
 def _episodes(ended: list[Any], lanes: int) -> list[Episodes]:
-    """From per-step arrays [groups, ticks, lanes, envs] to each lane's finished episodes."""
+    """From per-step arrays [groups, ticks, (lanes,) envs] to each lane's finished episodes."""
     parts: list[list[Episodes]] = [[] for _ in range(lanes)]
     for arrays in ended:
-        done, returns, lengths = (np.asarray(x) for x in arrays)
+        done, returns, lengths = (
+            np.asarray(x).reshape(*x.shape[:2], lanes, x.shape[-1]) for x in arrays
+        )
         for k in range(lanes):
             mask = done[:, :, k]
             parts[k].append(Episodes(returns[:, :, k][mask], lengths[:, :, k][mask]))

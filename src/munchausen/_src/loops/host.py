@@ -11,24 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from munchausen._src.agents.config import AgentConfig
-from munchausen._src.core.learner import UpdateMetrics
+from munchausen._src.core.learner import Metrics
 from munchausen._src.core.replay import Outcome, Ring
+from munchausen._src.kernels import dispatch
 from munchausen._src.loops.chunk import Chunk, Episodes, empty_metrics
-from munchausen._src.loops.lane import (
-    Lane,
-    LaneSpec,
-    add_axis,
-    drop_axis,
-    make_steps,
-    stack_regularisers,
-)
-from munchausen._src.loops.programs import HostPrograms, Parts
+from munchausen._src.loops.lane import Lane, LaneSpec, as_arrays, make_steps
+from munchausen._src.loops.lanes import lane_of, over_lanes, side_by_side
+from munchausen._src.loops.programs import HostPrograms, Leaves
 from munchausen._src.networks import Network
 from munchausen._src.suites.spec import EnvironmentSpec, HostEnvironments, HostSteps
 
 
 class HostState(NamedTuple):
-    lane: Lane  # all lanes, along the first axis; but the learner of a single one has none
+    lane: Lane  # all of them, side by side
     episode_return: np.ndarray  # [lanes, envs]
     episode_length: np.ndarray
 
@@ -74,39 +69,31 @@ class HostLoop:
         self._sender = ThreadPoolExecutor(1, "actions")
 
     def init(self) -> HostState:
-        keys = jnp.stack([jax.random.key(spec.seed) for spec in self.lanes])
-        lane = jax.jit(jax.vmap(self.steps.init))(
-            keys, stack_regularisers(self.lanes), self._reset(start=0)
+        lane = jax.jit(over_lanes(self.steps.init, len(self.lanes)))(
+            side_by_side([jax.random.key(spec.seed) for spec in self.lanes]),
+            side_by_side([as_arrays(spec.regulariser) for spec in self.lanes]),
+            self._reset(start=0),
         )
         shape = (len(self.lanes), self.config.envs)
-        state = HostState(lane, np.zeros(shape, np.float32), np.zeros(shape, np.int32))
-        return self._with_learner(state, drop_axis)
+        return HostState(lane, np.zeros(shape, np.float32), np.zeros(shape, np.int32))
 
     def snapshot(self, state: HostState) -> HostState:
-        return self._with_learner(state, add_axis)
+        return state
 
     def replay(self, state: HostState) -> Ring:
-        return state.lane.ring
+        return state.lane.replay.ring
 
     def network(self, state: HostState, lane: int) -> Network:
-        online = state.lane.learner.online
-        return online if len(self.lanes) == 1 else jax.tree.map(lambda x: x[lane], online)
-
-    def _with_learner(self, state: HostState, axis: Callable[[Any], Any]) -> HostState:
-        """A single learner is kept without an axis of lanes: XLA cannot update `[1, n]` in place
-        by what it computes as `[n]`, and on a CPU half of an update's time went into that."""
-        if len(self.lanes) > 1:
-            return state
-        return state._replace(lane=state.lane._replace(learner=axis(state.lane.learner)))
+        return lane_of(state.lane.learner.online, lane, len(self.lanes))
 
     def restore(self, snapshot: HostState) -> HostState:
         """Emulators cannot be restored: their running episodes are cut here. The last stored
         row becomes each cut episode's final frame, and new episodes begin."""
-        frames = self._reset(start=int(jnp.max(snapshot.lane.ring.head)))
-        lane = jax.jit(jax.vmap(self.steps.begin_again), donate_argnums=0)(snapshot.lane, frames)
+        frames = self._reset(start=int(jnp.max(self.replay(snapshot).head)))
+        begin_again = over_lanes(self.steps.begin_again, len(self.lanes))
+        lane = jax.jit(begin_again, donate_argnums=0)(snapshot.lane, frames)
         zeros = np.zeros(snapshot.episode_return.shape, np.float32)
-        state = HostState(lane, zeros, zeros.astype(np.int32))
-        return self._with_learner(state, drop_axis)
+        return HostState(lane, zeros, zeros.astype(np.int32))
 
     def close(self) -> None:
         self._sender.shutdown()
@@ -116,13 +103,13 @@ class HostLoop:
     def advance(
         self, state: HostState, t: int, steps: int
     ) -> tuple[HostState, Callable[[], Chunk]]:
-        parts = self.programs.take_apart(state.lane)
+        leaves = self.programs.take_apart(state.lane)
         episode_return, episode_length = state.episode_return.copy(), state.episode_length.copy()
         ended: list[tuple[np.ndarray, ...]] = []
         learned: list[jax.Array] = []
         if self._sent[0] is None:
             for index in range(len(self.envs)):
-                self._send(index, self._act(parts, t + index * self.batch, index))
+                self._send(index, self._act(leaves, t + index * self.batch, index))
         for _ in range(steps // self.config.envs):
             for index in range(len(self.envs)):
                 step = self._receive(index)
@@ -131,15 +118,15 @@ class HostLoop:
                 # When this batch acts again, the others' steps on their way come before.
                 act_at = t + (len(self.envs) - 1) * self.batch
                 if self.config.envs == 1:
-                    parts, _ = self._store(parts, index, outcome)
-                    parts = self._learn(parts, t, learned)
-                    self._send(index, self._act(parts, act_at, index))
+                    leaves, _ = self._store(leaves, index, outcome)
+                    leaves = self._learn(leaves, t, learned)
+                    self._send(index, self._act(leaves, act_at, index))
                 else:
-                    parts, actions = self._store(parts, index, outcome, act_at)
+                    leaves, actions = self._store(leaves, index, outcome, act_at)
                     self._send(index, actions)
-                    parts = self._learn(parts, t, learned)
+                    leaves = self._learn(leaves, t, learned)
                 self._count(index, step, episode_return, episode_length, ended)
-        lane = self.programs.put_together(parts)
+        lane = self.programs.put_together(leaves)
         report = partial(_collect, ended, learned, len(self.lanes))
         return HostState(lane, episode_return, episode_length), report
 
@@ -150,35 +137,35 @@ class HostLoop:
         for index in range(len(self.envs)):
             if self._sent[index] is not None:
                 self._receive(index)
-            self._send(index, actions[:, index * self.batch : (index + 1) * self.batch])
+            some = actions[:, index * self.batch : (index + 1) * self.batch]
+            self._send(index, self._by_lane(some.reshape(-1)))
 
-    def _learn(self, parts: Parts, t: int, learned: list[jax.Array]) -> Parts:
+    def _learn(self, leaves: Leaves, t: int, learned: list[jax.Array]) -> Leaves:
         """What is due now that `t` steps are stored: gradient steps, a copy to the target."""
 
         def passed(period: int) -> int:
             return t // period - (t - self.batch) // period
 
         if t <= self.config.warmup_steps:
-            return parts
-        # One at a time on a CPU, where a convolution within a loop is slow; elsewhere together.
+            return leaves
         updates = passed(self.config.update_period_steps)
-        at_once = min(updates, 1) if jax.default_backend() == "cpu" else updates
+        at_once = dispatch.updates_at_once(updates)
         for i in range(updates // max(1, at_once)):
-            parts, metrics = self.programs.learn(parts, at_once, np.int32(t - self.batch + i))
+            leaves, metrics = self.programs.learn(leaves, at_once, np.int32(t - self.batch + i))
             metrics.copy_to_host_async()
             learned.append(metrics)
         if passed(self.config.target_period_steps):
-            parts = self.programs.copy_target(parts)
-        return parts
+            leaves = self.programs.copy_target(leaves)
+        return leaves
 
-    def _act(self, parts: Parts, t: int, index: int) -> Any:
-        return self.programs.act(parts, index, np.int32(t))
+    def _act(self, leaves: Leaves, t: int, index: int) -> Any:
+        return self.programs.act(leaves, index, np.int32(t))
 
     def _store(
-        self, parts: Parts, index: int, outcome: Outcome, act_at: int | None = None
-    ) -> tuple[Parts, Any]:
+        self, leaves: Leaves, index: int, outcome: Outcome, act_at: int | None = None
+    ) -> tuple[Leaves, Any]:
         at = None if act_at is None else np.int32(act_at)
-        return self.programs.store(parts, index, self._sent[index], outcome, at)
+        return self.programs.store(leaves, index, self._sent[index], outcome, at)
 
     def _send(self, index: int, actions: Any) -> None:
         self._sent[index] = actions
@@ -212,9 +199,9 @@ class HostLoop:
     ) -> None:
         some = slice(index * self.batch, (index + 1) * self.batch)
         returns, lengths = episode_return[:, some], episode_length[:, some]
-        returns += self._by_lane(step.reward)
+        returns += step.reward.reshape(returns.shape)
         lengths += 1
-        over = self._by_lane(step.over)
+        over = step.over.reshape(returns.shape)
         if over.any():
             ended.append((over, returns.copy(), lengths.copy()))
             returns[over] = 0
@@ -235,7 +222,7 @@ class HostLoop:
                 for env in range(index * self.batch, (index + 1) * self.batch)
             ]
             frames.append(self._by_lane(envs.reset(seeds)))
-        return jnp.asarray(np.concatenate(frames, axis=1))
+        return jnp.asarray(np.concatenate(frames, axis=min(1, len(self.lanes) - 1)))
 
     def _outcome(self, step: HostSteps) -> Outcome:
         """Left as the host's arrays: a program takes them up faster than `jnp.asarray`."""
@@ -252,7 +239,8 @@ class HostLoop:
         )
 
     def _by_lane(self, x: np.ndarray) -> np.ndarray:
-        return x.reshape(len(self.lanes), self.batch, *x.shape[1:])
+        """As programs take it: with an axis of lanes where there are several."""
+        return x if len(self.lanes) == 1 else x.reshape(len(self.lanes), self.batch, *x.shape[1:])
 
 
 def _splits(config: AgentConfig, batches: int) -> bool:
@@ -264,8 +252,9 @@ def _splits(config: AgentConfig, batches: int) -> bool:
 def _collect(ended: list[Any], learned: list[jax.Array], lanes: int) -> Chunk:
     metrics = empty_metrics(lanes)
     if learned:
-        joined = np.concatenate([np.asarray(m) for m in learned], axis=2)  # [lanes, metrics, U]
-        metrics = UpdateMetrics(*joined.swapaxes(0, 1))._asdict()
+        joined = np.concatenate([np.asarray(m) for m in learned], axis=-1)
+        joined = joined.reshape(lanes, len(Metrics._fields), -1)
+        metrics = Metrics(*joined.swapaxes(0, 1))._asdict()
     none = (np.zeros(0, np.float32), np.zeros(0, np.int32))
     episodes = [
         Episodes(

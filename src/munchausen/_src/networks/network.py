@@ -106,6 +106,10 @@ class Network(eqx.Module):
         on_cpu = jax.default_backend() == "cpu"
         return self._decode(features) if on_cpu else jax.vmap(self._decode)(features)
 
+    def batch(self, views, fractions=None, *, key=None):
+        del key
+        return self(views) if fractions is None else self.at_fractions(views, fractions)
+
     def at_fractions(
         self, views: Float[Array, "B ..."], fractions: Float[Array, "B N"]
     ) -> Float[Array, "B N O"]:

@@ -3,16 +3,18 @@
 A head knows how its network's outputs estimate the return of each action, how that
 estimate goes through the `Backup`, and the loss towards the result. It does not know
 which agent it serves: plain, soft, advantage-learning and Munchausen forms differ only
-in the `Regulariser` inside the backup. States come to it as the network's `view` of them.
+in the `Regulariser` inside the backup. The network comes to it as a function of a batch of views
+(`core.network.batched`).
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from munchausen._src.core.backup import Backup
-from munchausen._src.networks import Network
+from munchausen._src.core.network import Apply
+from munchausen._src.errors import UserError
 
 
 class Estimate(NamedTuple):
@@ -39,13 +41,13 @@ class Head(Protocol):
         ...
 
     def policy_q(
-        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
+        self, network: Apply, views: Shaped[Array, "B ..."], key: PRNGKeyArray
     ) -> Float[Array, "B A"]:
         """The values that define the policy."""
         ...
 
     def estimate(
-        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
+        self, network: Apply, views: Shaped[Array, "B ..."], key: PRNGKeyArray
     ) -> Estimate:
         """The estimate of the return after each action, with the values of its policy."""
         ...
@@ -56,12 +58,24 @@ class Head(Protocol):
 
     def loss(
         self,
-        network: Network,
-        views: Float[Array, "B ..."],
+        network: Apply,
+        views: Shaped[Array, "B ..."],
         actions: Int[Array, " B"],
         targets: Float[Array, "B ..."],
         key: PRNGKeyArray,
     ) -> Loss: ...
+
+
+def split_outputs(
+    outputs: Float[Array, "B O"], head: "Head", each: int, axes: str
+) -> tuple[int, int]:
+    """How many states there are and how many actions, if each action has `each` outputs."""
+    if outputs.ndim != 2 or outputs.shape[1] % each:
+        raise UserError(
+            f"the network's output for one state has shape {list(outputs.shape[1:])}; "
+            f"{type(head).__name__} needs [{axes}]"
+        )
+    return len(outputs), outputs.shape[1] // each
 
 
 def of_action(values: Float[Array, "*N A"], action: Int[Array, ""]) -> Float[Array, "*N"]:

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from munchausen._src.core.backup import Backup
-from munchausen._src.core.heads.base import Estimate, Loss, of_action
-from munchausen._src.networks import Network
+from munchausen._src.core.heads.base import Estimate, Loss, of_action, split_outputs
+from munchausen._src.core.network import Apply
 
 
 @dataclass(frozen=True)
 class Categorical:
-    atoms: int
-    v_min: float
-    v_max: float
+    atoms: int = 51
+    v_min: float = -10.0
+    v_max: float = 10.0
     cosines = None
 
     @property
@@ -31,12 +31,12 @@ class Categorical:
         return actions * self.atoms
 
     def policy_q(
-        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
+        self, network: Apply, views: Shaped[Array, "B ..."], key: PRNGKeyArray
     ) -> Float[Array, "B A"]:
         return self.estimate(network, views, key).q
 
     def estimate(
-        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
+        self, network: Apply, views: Shaped[Array, "B ..."], key: PRNGKeyArray
     ) -> Estimate:
         del key
         probabilities = jax.nn.softmax(self._logits(network, views), axis=-1)
@@ -49,8 +49,8 @@ class Categorical:
 
     def loss(
         self,
-        network: Network,
-        views: Float[Array, "B ..."],
+        network: Apply,
+        views: Shaped[Array, "B ..."],
         actions: Int[Array, " B"],
         targets: Float[Array, "B K"],
         key: PRNGKeyArray,
@@ -61,8 +61,10 @@ class Categorical:
         q = jax.nn.softmax(logits, axis=-1) @ self.support
         return Loss(-jnp.sum(targets * log_p, axis=-1), q)
 
-    def _logits(self, network: Network, views: Float[Array, "B ..."]) -> Float[Array, "B A K"]:
-        return network(views).reshape(len(views), -1, self.atoms)
+    def _logits(self, network: Apply, views: Shaped[Array, "B ..."]) -> Float[Array, "B A K"]:
+        outputs = network(views)
+        batch, actions = split_outputs(outputs, self, self.atoms, f"actions × {self.atoms} atoms")
+        return outputs.reshape(batch, actions, self.atoms)
 
 
 def project(

@@ -4,31 +4,31 @@ from dataclasses import dataclass
 from typing import Literal
 
 import jax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from munchausen._src.core.backup import Backup
-from munchausen._src.core.heads.base import Estimate, Loss, huber, of_action
-from munchausen._src.networks import Network
+from munchausen._src.core.heads.base import Estimate, Loss, huber, of_action, split_outputs
+from munchausen._src.core.network import Apply
 
 
 @dataclass(frozen=True)
 class Expected:
-    loss_function: Literal["huber", "mse"]
+    loss_function: Literal["huber", "mse"] = "huber"
     cosines = None
 
     def outputs(self, actions: int) -> int:
         return actions
 
     def policy_q(
-        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
+        self, network: Apply, views: Shaped[Array, "B ..."], key: PRNGKeyArray
     ) -> Float[Array, "B A"]:
         return self.estimate(network, views, key).q
 
     def estimate(
-        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
+        self, network: Apply, views: Shaped[Array, "B ..."], key: PRNGKeyArray
     ) -> Estimate:
         del key
-        q = network(views)
+        q = self._values(network, views)
         return Estimate(q, q)
 
     def push(self, backup: Backup, returns_t: Float[Array, " A"]) -> Float[Array, ""]:
@@ -37,13 +37,18 @@ class Expected:
 
     def loss(
         self,
-        network: Network,
-        views: Float[Array, "B ..."],
+        network: Apply,
+        views: Shaped[Array, "B ..."],
         actions: Int[Array, " B"],
         targets: Float[Array, " B"],
         key: PRNGKeyArray,
     ) -> Loss:
         del key
-        q = network(views)
+        q = self._values(network, views)
         error = targets - jax.vmap(of_action)(q, actions)
         return Loss(huber(error) if self.loss_function == "huber" else error**2, q)
+
+    def _values(self, network: Apply, views: Shaped[Array, "B ..."]) -> Float[Array, "B A"]:
+        q = network(views)
+        split_outputs(q, self, 1, "actions")
+        return q

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from munchausen._src.core.backup import Backup
-from munchausen._src.core.heads.base import Estimate, Loss, huber, of_action
-from munchausen._src.networks import Network
+from munchausen._src.core.heads.base import Estimate, Loss, huber, of_action, split_outputs
+from munchausen._src.core.network import Apply
 
 
 @dataclass(frozen=True)
 class Quantile:
-    quantiles: int
+    quantiles: int = 200
     kappa: float = 1.0
     cosines = None
 
@@ -21,12 +21,12 @@ class Quantile:
         return actions * self.quantiles
 
     def policy_q(
-        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
+        self, network: Apply, views: Shaped[Array, "B ..."], key: PRNGKeyArray
     ) -> Float[Array, "B A"]:
         return self.estimate(network, views, key).q
 
     def estimate(
-        self, network: Network, views: Float[Array, "B ..."], key: PRNGKeyArray
+        self, network: Apply, views: Shaped[Array, "B ..."], key: PRNGKeyArray
     ) -> Estimate:
         del key
         z = self._quantiles(network, views)
@@ -38,8 +38,8 @@ class Quantile:
 
     def loss(
         self,
-        network: Network,
-        views: Float[Array, "B ..."],
+        network: Apply,
+        views: Shaped[Array, "B ..."],
         actions: Int[Array, " B"],
         targets: Float[Array, "B N"],
         key: PRNGKeyArray,
@@ -53,8 +53,10 @@ class Quantile:
         )
         return Loss(losses, jnp.mean(z, axis=1))
 
-    def _quantiles(self, network: Network, views: Float[Array, "B ..."]) -> Float[Array, "B N A"]:
-        return network(views).reshape(len(views), self.quantiles, -1)
+    def _quantiles(self, network: Apply, views: Shaped[Array, "B ..."]) -> Float[Array, "B N A"]:
+        outputs, each = network(views), self.quantiles
+        batch, actions = split_outputs(outputs, self, each, f"{each} quantiles × actions")
+        return outputs.reshape(batch, each, actions)
 
 
 def quantile_loss(

@@ -1,35 +1,24 @@
-from munchausen._src.core.replay.prioritised import (
-    Priorities,
-    advance,
-    make_priorities,
-    sample_prioritised,
-    update_priorities,
-)
-from munchausen._src.core.replay.ring import (
-    Outcome,
-    Ring,
+from munchausen._src.core.replay.frames import FrameReplay, FrameStore
+from munchausen._src.core.replay.prioritised import Priorities
+from munchausen._src.core.replay.ring import FrameTransitions, Outcome, Ring
+from munchausen._src.core.replay.transitions import (
+    Sample,
+    TransitionReplay,
     Transitions,
-    append,
-    current_observations,
-    cut_episodes,
-    gather,
-    make_ring,
-    sample_uniform,
+    TransitionStore,
+    batch_size,
 )
 
 __all__ = [
+    "FrameReplay",
+    "FrameStore",
+    "FrameTransitions",
     "Outcome",
     "Priorities",
     "Ring",
+    "Sample",
+    "TransitionReplay",
+    "TransitionStore",
     "Transitions",
-    "advance",
-    "append",
-    "current_observations",
-    "cut_episodes",
-    "gather",
-    "make_priorities",
-    "make_ring",
-    "sample_prioritised",
-    "sample_uniform",
-    "update_priorities",
+    "batch_size",
 ]

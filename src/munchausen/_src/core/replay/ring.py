@@ -53,8 +53,8 @@ class Outcome(NamedTuple):
     final_frame: Shaped[Array, "e *frame"]  # the outcome, also where the episode ended
 
 
-class Transitions(NamedTuple):
-    """A batch of n-step transitions, each state as the frames it is made of."""
+class FrameTransitions(NamedTuple):
+    """As `Transitions`, with each state as the frames it is made of."""
 
     frames_tm1: Shaped[Array, "B stack *frame"]
     a_tm1: Int[Array, " B"]
@@ -207,7 +207,7 @@ def gather(
     n_step: int,
     stack: int,
     discount: float,
-) -> Transitions:
+) -> FrameTransitions:
     """The n-step transitions that start at these rows."""
     reward = jnp.zeros(row.shape)
     factor = jnp.ones(row.shape)
@@ -223,7 +223,7 @@ def gather(
         steps = steps + going
         terminated = terminated | (going & (kind == TERMINATED))
         going = going & ~terminated
-    return Transitions(
+    return FrameTransitions(
         frames_tm1=frames_at(ring, row, env, stack),
         a_tm1=ring.actions[row % ring.rows, env],
         r_t=reward,
