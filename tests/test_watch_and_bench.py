@@ -22,7 +22,7 @@ from munchausen._src.experiment.evaluation import phase
 from munchausen._src.experiment.policy import load_run
 from munchausen._src.experiment.records import read_records
 from munchausen._src.experiment.settings import make_settings
-from munchausen._src.loops.lane import make_steps, stack_regularisers
+from munchausen._src.loops.lane import as_arrays, make_steps
 from munchausen._src.suites import action_names, find
 
 TINY_ATARI = ["--envs", "8", "--capacity", "1000", "--warmup-steps", "200"]
@@ -176,14 +176,13 @@ class TestBench:
 def test_a_replay_is_filled_without_another_of_its_size():
     small = {"envs": 8, "capacity": 8_000, "warmup_steps": 1_000}
     settings = make_settings(["m-dqn"], "atari/Pong", seeds=[0], changes=small)
-    frames = jnp.zeros((1, settings.config.envs, 84, 84), jnp.uint8)
+    frames = jnp.zeros((settings.config.envs, 84, 84), jnp.uint8)
     steps = make_steps(settings.config, envs.spec_of(settings.listing), munchausen=True)
-    regularisers = stack_regularisers(list(settings.lanes))
-    keys = jax.random.key(0)[None]
-    lane = jax.eval_shape(jax.vmap(steps.init), keys, regularisers, frames)
-    memory = bench.filler(actions=6).lower(lane).compile().memory_analysis()
-    assert memory.temp_size_in_bytes < lane.ring.frames.size
-    assert memory.alias_size_in_bytes >= lane.ring.frames.size
+    regulariser = as_arrays(settings.lanes[0].regulariser)
+    lane = jax.eval_shape(steps.init, jax.random.key(0), regulariser, frames)
+    memory = bench.filler(actions=6, width=1).lower(lane).compile().memory_analysis()
+    assert memory.temp_size_in_bytes < lane.replay.ring.frames.size
+    assert memory.alias_size_in_bytes >= lane.replay.ring.frames.size
 
 
 class TestBeforeARun:

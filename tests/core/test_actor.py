@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from munchausen._src.agents import override, resolve
-from munchausen._src.core.actor import act, epsilon_at
+from munchausen._src.agents.building import epsilon_at
+from munchausen._src.core.actor import Actor
 from munchausen._src.core.heads import Expected
+from munchausen._src.core.network import batched
 from munchausen._src.core.operators import policy
 from munchausen._src.networks import TORSOS, make_network
 
@@ -25,17 +27,9 @@ def frequencies(epsilon, exploration, tau=0.5):
         key=jax.random.key(0),
     )
     observations = jnp.ones((DRAWS, 3))
-    actions = act(
-        Expected("mse"),
-        network,
-        observations,
-        epsilon=epsilon,
-        tau=tau,
-        exploration=exploration,
-        draw_key=jax.random.key(1),
-        explore_key=jax.random.key(2),
-    )
-    return np.bincount(actions, minlength=4) / DRAWS, network(observations[:1])[0]
+    actor = Actor(Expected("mse"), exploration)
+    actions = actor.act(network, observations, jax.random.key(1), epsilon=epsilon, tau=tau)
+    return np.bincount(actions, minlength=4) / DRAWS, batched(network)(observations[:1])[0]
 
 
 @pytest.mark.parametrize("epsilon", (0.0, 0.3, 1.0))

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from munchausen._src.agents import resolve
+from munchausen._src.agents.building import make_learner
 from munchausen._src.core.backup import Regulariser
 from munchausen._src.core.heads import implicit
-from munchausen._src.core.learner import Batch, LearnerState, make_learner
+from munchausen._src.core.learner import LearnerState
+from munchausen._src.core.replay import Transitions
 from munchausen._src.networks.layers import INITIALISERS
 
 VALUES = json.loads((Path(__file__).parent / "dopamine_values.json").read_text())
@@ -25,7 +27,7 @@ def with_weights(learner, drawn, monkeypatch):
     kernels = {kernel.shape: kernel for kernel, _ in drawn.values()}
     with monkeypatch.context() as patch:
         patch.setitem(INITIALISERS, "fan_in_uniform", lambda _, shape: jnp.asarray(kernels[shape]))
-        network = learner._network(jax.random.key(0))
+        network = learner.network(jax.random.key(0))
     biases = [jnp.asarray(bias) for _, bias in drawn.values()]
     return eqx.tree_at(lambda n: [layer.bias for layer in layers(n).values()], network, biases)
 
@@ -57,20 +59,19 @@ def test_gradient_steps_are_those_of_dopamine(monkeypatch, device):
     @jax.jit
     def update(state, x):
         drawn[:] = x["policy"], x["target"], x["online"]
-        batch = Batch(
-            jax.vmap(online.view)(x["states"]),
+        batch = Transitions(
+            x["states"],
             x["actions"].astype(jnp.int32),
             x["rewards"],
             jnp.where(x["terminals"], 0.0, iqn_step.DISCOUNT),
-            jax.vmap(online.view)(x["next_states"]),
+            x["next_states"],
         )
-        key = jax.random.key(0)
-        targets = learner.targets(target, Regulariser(0.0, 0.0, -1.0), batch, key)
-        return learner.step(state, batch, targets, None, key)
+        regulariser = Regulariser(0.0, 0.0, -1.0)
+        return learner.update(state, batch, jax.random.key(0), regulariser=regulariser)
 
     for i, expected in enumerate(VALUES["losses"]):
         state, out = update(state, iqn_step.batch(i))
-        assert jnp.mean(out.loss) == pytest.approx(expected, rel=1e-5)
+        assert out.metrics.loss == pytest.approx(expected, rel=1e-5)
     assert not drawn
     for name, layer in layers(state.online).items():
         before = layers(online)[name]

@@ -1,5 +1,7 @@
 """Targets and one whole gradient step against a float64 NumPy transcription of the formulas."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +9,8 @@ import pytest
 
 import oracle
 from munchausen._src.agents import override, resolve
+from munchausen._src.agents.building import make_learner
 from munchausen._src.core.backup import Regulariser
-from munchausen._src.core.learner import make_learner
 from munchausen._src.core.replay import Transitions
 
 BATCH, FEATURES, ACTIONS = 16, 6, 4
@@ -45,11 +47,11 @@ def setup(agent):
     learner = make_learner(config, (FEATURES,), ACTIONS, 1.0)
     random = np.random.default_rng(11)
     batch = Transitions(
-        jnp.asarray(random.normal(size=(BATCH, 1, FEATURES)), jnp.float32),
+        jnp.asarray(random.normal(size=(BATCH, FEATURES)), jnp.float32),
         jnp.asarray(random.integers(0, ACTIONS, BATCH), jnp.int32),
         jnp.asarray(random.normal(size=BATCH) * 2, jnp.float32),
         jnp.asarray(random.choice([0.0, 0.99, 0.970299], BATCH), jnp.float32),
-        jnp.asarray(random.normal(size=(BATCH, 1, FEATURES)), jnp.float32),
+        jnp.asarray(random.normal(size=(BATCH, FEATURES)), jnp.float32),
     )
     return config, learner, batch
 
@@ -96,27 +98,25 @@ def test_targets_and_gradient_step(agent, key, with_draws):
     config, learner, batch = setup(agent)
     state = jax.jit(learner.init)(key)
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
-
-    seen = jax.jit(learner.view)(state.target, batch)
-    targets, draws = with_draws(learner.targets)(state.target, regulariser, seen, jax.random.key(1))
-    expected = oracle_targets(config, learner, state.target, batch, draws)
-    np.testing.assert_allclose(targets, expected, rtol=1e-5, atol=1e-5)
+    update = with_draws(partial(learner.update, regulariser=regulariser))
 
     # Two steps, so that the optimiser's moments count.
     xs, actions = np.asarray(batch.observation_tm1, np.float64), np.asarray(batch.a_tm1)
     params, moments = as_oracle(state.online), None
-    step = with_draws(learner.step)
     for i in range(2):
-        (state, out), draws = step(state, seen, targets, None, jax.random.key(2 + i))
+        (state, out), draws = update(state, batch, jax.random.key(2 + i))
+        *of_targets, of_loss = draws or [None]
+        expected = oracle_targets(config, learner, state.target, batch, of_targets)
         if config.head == "expected":
             loss, gradients = oracle.expected_gradients(params, xs, actions, expected, config.loss)
         elif config.head == "categorical":
             loss, gradients = oracle.categorical_gradients(params, xs, actions, expected, ACTIONS)
         else:
+            fractions = np.asarray(of_loss, np.float64)
             loss, gradients = oracle.implicit_gradients(
-                params, xs, np.asarray(draws[0], np.float64), actions, expected, config.kappa
+                params, xs, fractions, actions, expected, config.kappa
             )
-        np.testing.assert_allclose(np.mean(out.loss), loss, rtol=1e-5)
+        np.testing.assert_allclose(out.metrics.loss, loss, rtol=1e-5)
         if config.optimizer == "adam":
             params, moments = oracle.adam_step(
                 params, gradients, moments, config.learning_rate, config.optimizer_eps
@@ -133,9 +133,9 @@ def test_targets_and_gradient_step(agent, key, with_draws):
 
 def test_the_step_moves_parameters_by_more_than_the_tolerance(key):
     """The comparison above would be empty if nothing moved."""
-    _, learner, batch = setup("m-dqn")
+    config, learner, batch = setup("m-dqn")
     state = jax.jit(learner.init)(key)
-    batch = learner.view(state.target, batch)
-    after, _ = jax.jit(learner.step)(state, batch, jnp.ones(BATCH), None, key)
+    regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
+    after, _ = jax.jit(partial(learner.update, regulariser=regulariser))(state, batch, key)
     moved = jnp.max(jnp.abs(after.online.output.weight - state.online.output.weight))
     assert moved > 1e-4

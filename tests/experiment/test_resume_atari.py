@@ -121,7 +121,7 @@ def check(run: Path, steps: int) -> None:
         found = read_latest(run, shapes, segmented=True)
     finally:
         training.close()
-    ring = found.state.lane.ring
+    ring = found.state.lane.replay.ring
     assert found.counters["step"] == steps
     assert int(ring.head.min()) >= steps // ENVS
     held = min(int(ring.head.min()), ring.frames.shape[1])

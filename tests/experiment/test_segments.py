@@ -58,7 +58,7 @@ def train(folder, steps, *, resume=False, watch=lambda _: None):
         training.start()
         training.run(watch)
         # Copies: on a CPU an array may share its memory with a buffer that goes away.
-        ring = jax.tree.map(np.array, training.loop.snapshot(training.state).lane.ring)
+        ring = jax.tree.map(np.array, training.loop.snapshot(training.state).lane.replay.ring)
     finally:
         training.close()
     return ring, training
@@ -79,7 +79,7 @@ def test_the_same_bits_come_back(tmp_path, steps):
     ring, training = train(tmp_path / "run", steps)
     saved = read(tmp_path / "run")
     assert saved.counters["step"] == steps
-    for name, mine, theirs in zip(ring._fields, ring, saved.state.lane.ring, strict=True):
+    for name, mine, theirs in zip(ring._fields, ring, saved.state.lane.replay.ring, strict=True):
         np.testing.assert_array_equal(mine, theirs, err_msg=name)
     assert training.accounts[0].updates == (steps - 100) // 4
 
@@ -108,7 +108,7 @@ def test_a_resumed_run_writes_no_row_twice_and_none_is_lost(tmp_path):
     assert [row["iteration"] for row in rows] == list(range(1, 11))
     assert [row["step"] for row in rows] == list(range(200, 2_001, 200))
     assert rows[-1]["updates_total"] == training.accounts[0].updates == (2_000 - 100) // 4
-    ring = read(tmp_path / "run").state.lane.ring
+    ring = read(tmp_path / "run").state.lane.replay.ring
     assert (np.asarray(ring.head) >= 500).all()
 
 
@@ -220,7 +220,7 @@ def test_after_a_failure_nothing_more_is_written(tmp_path):
     training = Training(settings_for(400))
     shapes = jax.eval_shape(lambda: training.loop.snapshot(training.loop.init()))
     training.close()
-    writer = segments.SegmentWriter(tmp_path, shapes.lane.ring, [])
+    writer = segments.SegmentWriter(tmp_path, shapes.lane.replay.ring, [])
     queued, written = threading.Event(), []
 
     def full():

@@ -42,7 +42,7 @@ def test_runs_and_is_reproducible(agent):
     assert np.isfinite(chunk.loss).all()
     again, repeated = run(make_loop(agent))
     np.testing.assert_array_equal(chunk.loss, repeated.loss)
-    np.testing.assert_array_equal(state.lane.ring.rewards, again.lane.ring.rewards)
+    np.testing.assert_array_equal(state.lane.replay.ring.rewards, again.lane.replay.ring.rewards)
 
 
 def test_episodes_are_counted_whole():
@@ -68,7 +68,7 @@ def test_truncation_keeps_the_final_frame():
     """MountainCar is cut at 200 steps: its last frame is stored and bootstrapped from."""
     loop = make_loop(env="gym/MountainCar-v0", envs=1, capacity=1_000)
     state, _ = run(loop, 404)
-    ring = jax.tree.map(lambda x: np.asarray(x[0]), state.lane.ring)
+    ring = jax.tree.map(np.asarray, state.lane.replay.ring)
     final = np.flatnonzero(ring.kinds[:, 0] == 2)
     np.testing.assert_array_equal(final, [200, 401])  # rows 0..199, the final frame, 201..
     step = np.abs(ring.frames[200, 0] - ring.frames[199, 0])
@@ -79,12 +79,12 @@ def test_truncation_keeps_the_final_frame():
 def test_resume_cuts_running_episodes():
     loop = make_loop()
     state, _ = loop.advance(loop.init(), 0, 200)
-    rows = np.asarray(state.lane.ring.head)
+    rows = np.asarray(state.lane.replay.ring.head)
     resumed = loop.restore(loop.snapshot(state))
     loop.close()
-    np.testing.assert_array_equal(resumed.lane.ring.head, rows + 1)
+    np.testing.assert_array_equal(resumed.lane.replay.ring.head, rows + 1)
     for env in range(4):
-        assert resumed.lane.ring.kinds[0, rows[0, env] % 128, env] == 2
+        assert resumed.lane.replay.ring.kinds[rows[env] % 128, env] == 2
     assert (resumed.episode_length == 0).all()
 
 
@@ -97,8 +97,8 @@ def test_training_goes_on_from_where_it_was_only_played(batches):
         loop.play(actions)
     state, _ = loop.advance(state, 0, 80)
     loop.close()
-    np.testing.assert_array_equal(state.lane.ring.actions[:, 0], played[-1])
-    np.testing.assert_array_equal(state.lane.ring.head, np.full((2, 8), 10))
+    np.testing.assert_array_equal(state.lane.replay.ring.actions[:, 0], played[-1])
+    np.testing.assert_array_equal(state.lane.replay.ring.head, np.full((2, 8), 10))
 
 
 @pytest.mark.parametrize("env", ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "LunarLander-v3"))

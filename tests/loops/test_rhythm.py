@@ -10,7 +10,7 @@ import pytest
 
 from munchausen._src.agents import override, resolve
 from munchausen._src.core.backup import Regulariser
-from munchausen._src.core.replay import gather
+from munchausen._src.core.replay.ring import gather
 from munchausen._src.loops.host import HostLoop
 from munchausen._src.loops.lane import LaneSpec
 from munchausen._src.suites.spec import EnvironmentSpec, HostSteps
@@ -88,7 +88,7 @@ def test_one_environment_is_algorithm_1():
 
     # What is stored is the stream: s_t, a_t, r_t, and the end of each episode.
     sent = [entry[1][0] for entry in log if entry[0] == "send"]
-    ring = jax.tree.map(lambda x: x[0], state.lane.ring)
+    ring = state.lane.replay.ring
     row = jnp.arange(39)
     batch = gather(ring, row, jnp.zeros(39, jnp.int32), n_step=1, stack=1, discount=0.99)
     np.testing.assert_array_equal(batch.observation_tm1[:, 0], np.arange(39))
@@ -120,8 +120,8 @@ def test_many_environments_keep_the_ratios(envs, batches, warmup, updates):
     assert sum(what == "copy" for what, *_ in log) == 80 // 16 - warmup // 16
     # All streams are stored whole, whichever batch they were in.
     rows = 80 // envs
-    assert (np.asarray(state.lane.ring.head) == rows).all()
-    rewards = np.asarray(state.lane.ring.rewards[0, :rows])
+    assert (np.asarray(state.lane.replay.ring.head) == rows).all()
+    rewards = np.asarray(state.lane.replay.ring.rewards[:rows])
     np.testing.assert_array_equal(rewards, np.repeat(np.arange(1, rows + 1)[:, None], envs, axis=1))
 
 
@@ -188,7 +188,7 @@ def test_actions_handed_over_meanwhile_change_nothing(batches):
         if jnp.issubdtype(ours.dtype, jax.dtypes.prng_key):
             ours, theirs = jax.random.key_data(ours), jax.random.key_data(theirs)
         np.testing.assert_array_equal(ours, theirs)
-    assert np.asarray(actual[0].lane.ring.frames)[0, :11].min() >= 0
+    assert np.asarray(actual[0].lane.replay.ring.frames)[:11].min() >= 0
 
 
 @pytest.mark.parametrize(("envs", "batches"), ((1, 1), (8, 2)))

@@ -4,6 +4,8 @@ The real learner, head and transitions; a batch of all (s, a, s'), weighted by P
 target copied after each iteration.
 """
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,8 +13,8 @@ import optax
 import pytest
 
 from munchausen._src.agents import override, resolve
+from munchausen._src.agents.building import make_learner
 from munchausen._src.core.backup import Regulariser
-from munchausen._src.core.learner import make_learner
 from munchausen._src.core.replay import Transitions
 from munchausen._src.tabular import AdvantageLearning, MunchausenVI, State, garnets, iterate
 
@@ -34,11 +36,11 @@ def everything(mdp):
     )
     one_hot = np.eye(STATES, dtype=np.float32)
     batch = Transitions(
-        jnp.asarray(one_hot[s])[:, None],
+        jnp.asarray(one_hot[s]),
         jnp.asarray(a, jnp.int32),
         jnp.asarray(mdp.rewards[s, a], jnp.float32),
         jnp.full(ROWS, 0.9, jnp.float32),
-        jnp.asarray(one_hot[s_next])[:, None],
+        jnp.asarray(one_hot[s_next]),
     )
     return batch, jnp.asarray(mdp.transitions[s, a, s_next], jnp.float32)
 
@@ -48,24 +50,22 @@ def learn(mdp, agent, changes, *, optimizer=None, steps=1):
     config = override(resolve(agent, "classic"), {"network": "table", **changes})
     learner = make_learner(config, (STATES,), ACTIONS, 1.0)
     if optimizer is not None:
-        learner = learner._replace(optimizer=optimizer)
+        learner = replace(learner, optimizer=optimizer)
     state = learner.init(jax.random.key(0))
     state = state._replace(target=state.online)
     assert state.online.output.weight.shape == (ACTIONS, STATES)
     assert len(jax.tree.leaves(state.online)) == 1
     transitions, weights = everything(mdp)
-    batch = learner.view(state.target, transitions)
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
     key = jax.random.key(1)
 
     def iteration(state, _):
-        targets = learner.targets(state.target, regulariser, batch, key)
-
         def step(state, _):
-            return learner.step(state, batch, targets, weights, key)[0], None
+            options = {"regulariser": regulariser, "weights": weights}
+            return learner.update(state, transitions, key, **options)[0], None
 
         state, _ = jax.lax.scan(step, state, length=steps)
-        state = state._replace(target=state.online)
+        state = learner.copy_target(state)
         return state, state.target.output.weight.T
 
     _, tables = jax.jit(lambda s: jax.lax.scan(iteration, s, length=ITERATIONS))(state)

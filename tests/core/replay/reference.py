@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import strategies as st
 
-from munchausen._src.core import replay
 from munchausen._src.core.replay import Outcome, Ring
+from munchausen._src.core.replay import ring as replay
 
 ROWS = 11  # of each environment's ring: prime, and little more than the least that is allowed
 TICKS = 40

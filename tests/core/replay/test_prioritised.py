@@ -1,5 +1,7 @@
 """Priorities follow the ring's eligible transitions, and draws follow the priorities."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,12 +11,29 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from reference import CASES, PLANS, ROWS, assert_frequencies, assert_gathers, play
 
-from munchausen._src.core import replay
-from munchausen._src.core.replay import Priorities
+from munchausen._src.core.replay import FrameReplay, FrameStore, Priorities
+from munchausen._src.core.replay import ring as rings
+from munchausen._src.core.replay.frames import rows_at
+from munchausen._src.core.replay.prioritised import draw, make_priorities, put
 
-advance = jax.jit(replay.advance, static_argnames=("n_step", "stack", "first"))
-sample = jax.jit(replay.sample_prioritised, static_argnames="batch")
-update = jax.jit(replay.update_priorities)
+
+@partial(jax.jit, static_argnames=("n_step", "stack", "first"))
+def advance(priorities, ring, cut, *, n_step, stack, first):
+    replay = FrameReplay(1, 1.0, n_step, stack, prioritised=True)
+    return replay._follow(FrameStore(ring, priorities), ring, cut, first).priorities
+
+
+def sample_now(priorities, ring, key, batch):
+    places, weights = draw(priorities, key, batch)
+    return *rows_at(ring, places), weights
+
+
+sample = jax.jit(sample_now, static_argnames="batch")
+
+
+@jax.jit
+def update(priorities, ring, row, env, losses):
+    return put(priorities, row % ring.rows * ring.envs + env, jnp.sqrt(losses + 1e-10))
 
 
 def importance_weights(priorities):
@@ -30,11 +49,11 @@ def made_loss(env, row):
 def filled(values, envs=1, wraps=3):
     """These priorities by slot and environment, and a ring whose head is in its middle."""
     values = np.asarray(values, np.float32)
-    empty = replay.make_priorities(values.size)
+    empty = make_priorities(values.size)
     padded = np.zeros(empty.values.size, np.float32)
     padded[: values.size] = values
     rows = values.size // envs
-    ring = replay.make_ring(jnp.zeros((envs, 1)), values.size)
+    ring = rings.make_ring(jnp.zeros((envs, 1)), values.size)
     heads = jnp.arange(envs, dtype=jnp.int32) + wraps * rows + rows // 2
     return Priorities(padded.reshape(empty.values.shape), empty.largest), ring._replace(head=heads)
 
@@ -45,7 +64,7 @@ def filled(values, envs=1, wraps=3):
 def test_priorities_of_a_stream(case, plan, learns):
     """Positive exactly where eligible: the largest seen when new, then as losses come in."""
     model, largest = {}, np.float32(1.0)
-    priorities = replay.make_priorities(case.batch)
+    priorities = make_priorities(case.batch)
     for i, moment in enumerate(play(case, plan)):
         ring = moment.ring
         # All environments at once, or one first and then the others.
@@ -81,7 +100,7 @@ def test_priorities_of_a_stream(case, plan, learns):
 
 def test_by_hand():
     """Two environments of 3 slots, at rows 7 and 8: slots 0 1 2 hold rows 6 7 5 and 6 7 8."""
-    ring = replay.make_ring(jnp.zeros((2, 1)), 6)._replace(head=jnp.array([7, 8]))
+    ring = rings.make_ring(jnp.zeros((2, 1)), 6)._replace(head=jnp.array([7, 8]))
     values = jnp.zeros(6).at[4].set(4.0)  # slot 2 of environment 0
     priorities = Priorities(values.reshape(2, 3), jnp.float32(4.0))
     row, env, weights = sample(priorities, ring, jax.random.key(0), 5)
@@ -160,7 +179,7 @@ def test_a_draw_at_the_start_of_its_share(monkeypatch):
     values = np.arange(33) % 2
     priorities, ring = filled(values)
     # Not compiled: a compiled program would outlive the patch.
-    row, _, _ = replay.sample_prioritised(priorities, ring, jax.random.key(0), 16)
+    row, _, _ = sample_now(priorities, ring, jax.random.key(0), 16)
     np.testing.assert_array_equal(row % ring.rows, np.flatnonzero(values))
 
 
@@ -189,5 +208,5 @@ def test_a_draw_at_the_end_of_its_share(values, monkeypatch):
     """The last number below 1 is rounded up to 1 there, and must still draw something positive."""
     monkeypatch.setattr(jax.random, "uniform", lambda _, shape: jnp.full(shape, 1 - 2.0**-23))
     priorities, ring = filled(values)
-    row, _, _ = replay.sample_prioritised(priorities, ring, jax.random.key(0), 32)
+    row, _, _ = sample_now(priorities, ring, jax.random.key(0), 32)
     assert (values[row % ring.rows] > 0).all()

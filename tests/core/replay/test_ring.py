@@ -20,12 +20,12 @@ from reference import (
     play,
 )
 
-from munchausen._src.core import replay
-from munchausen._src.core.replay import ring as ring_module
+from munchausen._src.core.replay import Outcome
+from munchausen._src.core.replay import ring as replay
 from munchausen._src.core.replay.ring import FINAL
 
 current_observations = jax.jit(replay.current_observations, static_argnames="stack")
-eligible_rows = jax.jit(ring_module.eligible_rows, static_argnames=("rows", "n_step", "stack"))
+eligible_rows = jax.jit(replay.eligible_rows, static_argnames=("rows", "n_step", "stack"))
 sample_uniform = jax.jit(
     replay.sample_uniform, static_argnames=("batch", "n_step", "stack", "truncates")
 )
@@ -165,7 +165,7 @@ def test_by_hand():
         ring, _ = append(
             ring,
             jnp.array([action]),
-            replay.Outcome(
+            Outcome(
                 jnp.array([reward]),
                 jnp.array([terminated]),
                 jnp.array([truncated]),
@@ -196,7 +196,7 @@ def test_a_cut_is_a_truncation_at_the_current_frame():
     actions, reward = jnp.array([1, 2]), jnp.array([0.5, -1.0])
 
     def step(ring, truncated, frame, outcome):
-        step = replay.Outcome(reward, never, truncated, frame, outcome)
+        step = Outcome(reward, never, truncated, frame, outcome)
         return append(ring, actions, step, truncates=True)[0]
 
     for start in range(5):  # the new rows lie at any slot of the 5
