@@ -6,7 +6,7 @@ public and stays; symbols of `munchausen._src` may change at any time.
 """
 
 from munchausen._src.core.actor import Actor, Decision
-from munchausen._src.core.backup import Backup, Regulariser, backup, munchausen_term
+from munchausen._src.core.backup import Backup, Regulariser, backup, munchausen_term, q_target
 from munchausen._src.core.heads import (
     Categorical,
     Estimate,
@@ -64,6 +64,7 @@ __all__ = [
     "munchausen_term",
     "policy",
     "project",
+    "q_target",
     "quantile_loss",
     "scaled_log_policy",
     "soft_value",

@@ -78,3 +78,27 @@ def backup(
         r_t = r_t + munchausen_term(regulariser, q_tm1, a_tm1)
     tau = regulariser.tau
     return Backup(r_t, discount_t, policy(q_t, tau), -scaled_log_policy(q_t, tau))
+
+
+def q_target(
+    regulariser: Regulariser,
+    q_tm1: Float[Array, " A"],
+    a_tm1: Int[Array, ""],
+    r_t: Float[Array, ""],
+    discount_t: Float[Array, ""],
+    q_t: Float[Array, " A"],
+) -> Float[Array, ""]:
+    """What Q-learning moves q(s, a) towards: r̃ + γ ⟨π, q' − τ ln π⟩.
+
+    Args:
+        regulariser: α, τ and l0. (0, 0, any) is DQN, (0.9, 0.03, −1) is M-DQN.
+        q_tm1: the target network's values at s.
+        a_tm1: the action taken there.
+        r_t: its reward.
+        discount_t: γ, or 0 where the episode terminated.
+        q_t: the target network's values at s'.
+
+    Returns:
+        One number; `jax.vmap` makes a batch of it. No gradient goes through a target network.
+    """
+    return backup(regulariser, q_tm1, a_tm1, r_t, discount_t, q_t).expectation(q_t)

@@ -67,7 +67,7 @@ class Head(Protocol):
 
 
 def split_outputs(
-    outputs: Float[Array, "B O"], head: "Head", each: int, axes: str
+    outputs: Float[Array, "B *O"], head: "Head", each: int, axes: str
 ) -> tuple[int, int]:
     """How many states there are and how many actions, if each action has `each` outputs."""
     if outputs.ndim != 2 or outputs.shape[1] % each:
