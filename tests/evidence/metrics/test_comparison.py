@@ -13,7 +13,7 @@ from munchausen._src.evidence.metrics.comparison import (
     make_scale,
 )
 from munchausen._src.evidence.metrics.reading import read_table
-from munchausen._src.evidence.metrics.reference import RANDOM
+from munchausen._src.evidence.metrics.reference import random_score
 from written_runs import ITERATION_STEPS, write_run, write_study
 
 NAN = np.nan
@@ -97,7 +97,7 @@ def test_order_of_agents_comes_out(tmp_path):
     assert rows["m-dqn"].steps_to_baseline < rows["adam-dqn"].steps_to_baseline
     assert rows["m-dqn"].steps_to_baseline <= 4 * ITERATION_STEPS
     assert rows["m-dqn"].area.value > rows["adam-dqn"].area.value
-    low = RANDOM["minatar/asterix"]
+    low = random_score("minatar/asterix")
     score = aligned.final("m-dqn")[:, 0].mean()
     base = aligned.final("dqn")[:, 0].mean()
     assert comparison.scores["m-dqn"][:, 0].mean() == pytest.approx((score - low) / (base - low))

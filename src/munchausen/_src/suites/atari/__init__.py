@@ -106,6 +106,6 @@ ATARI = Suite(
     extra="atari",
     frame_bytes=FRAME_SHAPE[0] * FRAME_SHAPE[1],
     # In a compressed block: the worst of 12 games under random play; their mean was 170.
-    frame_bytes_on_disk=850,
+    frame_bytes_on_disk=850.0,
     wants_gpu=True,
 )
