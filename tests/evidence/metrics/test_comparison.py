@@ -166,7 +166,7 @@ def test_aggregate_curves_begin_where_all_runs_have_a_score(tmp_path):
     cube = scale(aligned.cube("dqn", scale.games))
     start, values = aggregate_curve(cube, "median")
     assert start == 1
-    r = RANDOM["minatar/breakout"]
+    r = random_score("minatar/breakout")
     base = (2.5 + 2) / 2 - r  # finals: the means of 2, 3 and of 1, 2, 3
     np.testing.assert_allclose(values, (np.array([2, 3]) - r) / base)
     limits = aggregate_band(cube, "median")
