@@ -28,20 +28,7 @@ from munchausen._src.suites import (
 )
 
 __all__ = [
-    "ATARI",
-    "GYM",
-    "HUMAN",
-    "MINATAR",
-    "RANDOM",
-    "SOLVED",
-    "EnvironmentSpec",
-    "HostEnvironments",
-    "HostSteps",
-    "JaxEnvironment",
-    "JaxStep",
-    "Preset",
-    "Protocol",
-    "Suite",
-    "Watched",
-    "register",
-]
+    "ATARI", "GYM", "HUMAN", "MINATAR", "RANDOM", "SOLVED", "EnvironmentSpec",
+    "HostEnvironments", "HostSteps", "JaxEnvironment", "JaxStep", "Preset", "Protocol", "Suite",
+    "Watched", "register",
+]  # fmt: skip

@@ -8,11 +8,6 @@ from munchausen._src.agents.presets import (
 )
 
 __all__ = [
-    "AGENTS",
-    "DEFAULT_AGENT",
-    "DESCRIPTIONS",
-    "AgentConfig",
-    "override",
-    "register_agent",
+    "AGENTS", "DEFAULT_AGENT", "DESCRIPTIONS", "AgentConfig", "override", "register_agent",
     "resolve",
-]
+]  # fmt: skip
