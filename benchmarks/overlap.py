@@ -43,7 +43,7 @@ from munchausen._src.kernels.machine import cores
 from munchausen._src.loops.host import HostLoop
 from munchausen._src.loops.lane import LaneSpec
 from munchausen._src.suites import find
-from munchausen._src.suites.atari import AtariEnvironments, protocol_of
+from munchausen._src.suites.atari.emulators import AtariEnvironments
 
 TRIED = ("envs", "batches", "threads", "nice", "apart", "sender", "loops")
 ROUNDS = 4
@@ -156,10 +156,10 @@ class Trial:
         changes = dict(item.split("=", 1) for item in args.set)
         if "envs" in tried:
             changes["envs"] = str(tried["envs"])
-        config = override(resolve(args.agent, self.listing.suite), changes)
+        config = override(resolve(args.agent, self.listing.prefix), changes)
         lane = LaneSpec(args.agent, 0, Regulariser(config.alpha, config.tau, config.clip_min))
         options = {name: tried[name] for name in ("threads", "nice") if name in tried}
-        game, protocol = self.listing.name.split("/")[1], protocol_of(self.listing.suite)
+        game, protocol = self.listing.game, self.listing.protocol
         make = partial(AtariEnvironments, game, protocol=protocol, **options)
 
         def make_loop() -> TimedLoop:

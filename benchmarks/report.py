@@ -14,8 +14,8 @@ import numpy as np
 
 from munchausen._src.evidence.metrics import aggregates as agg
 from munchausen._src.evidence.metrics.bootstrap import estimate
-from munchausen._src.evidence.metrics.reference import atari_scores
 from munchausen._src.experiment.records import CONFIG, RECORDS, RESULT
+from munchausen._src.suites import ATARI
 
 AGENTS = ("dqn", "adam-dqn", "soft-dqn", "soft-dqn-low", "al", "m-dqn", "rainbow", "iqn", "m-iqn")
 SEEDS, ITERATIONS, ITERATION_STEPS = 3, 200, 250_000
@@ -26,8 +26,8 @@ def write_runs(root: Path) -> None:
     """Folders as `munchausen train --seeds 3` leaves them, with invented scores."""
     generator = np.random.default_rng(0)
     rising = 1 - np.exp(-np.arange(1, ITERATIONS + 1) / 60)
-    for game, reference in atari_scores().items():
-        low, high = reference.scores["random"], reference.scores["human"]
+    for name, reference in ATARI.references.items():
+        game, low, high = f"atari/{name}", reference["random"], reference["human"]
         for agent in AGENTS:
             folder = root / f"{game.replace('/', '-')}_{agent}"
             folder.mkdir()

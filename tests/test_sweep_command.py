@@ -273,7 +273,7 @@ class TestDryRun:
         names = ("--agents", "m-dqn", "--envs", "gym/CartPole-v1", "--steps", "1000", *CARTPOLE)
         code, out, err = munchausen("sweep", *names, "--dry-run")
         assert code == 0, err
-        assert "m-dqn on classic" in out
+        assert "m-dqn on gym" in out
         assert "disk: about" in out
         assert "NPROC" not in os.environ
         assert list(tmp_path.iterdir()) == []

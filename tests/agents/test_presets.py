@@ -1,14 +1,17 @@
 """Presets are the paper's numbers; fields are checked."""
 
+import json
 import math
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from munchausen._src.agents import AGENTS, DESCRIPTIONS, override, resolve
+import munchausen
+from munchausen._src.agents import AGENTS, DESCRIPTIONS, override, register_agent, resolve
 from munchausen._src.agents.config import FIELDS
-from munchausen._src.agents.presets import SUITES
 from munchausen._src.errors import UserError
 
 # name: head, α, τ, l0, n, replay, optimiser, learning rate, ε (the paper, on Atari)
@@ -31,6 +34,19 @@ PAPER = {
     "m-iqn": ("implicit", 0.9, 0.03, -1.0, 3, "uniform", "adam", 5e-5, 3.125e-4),
     "m-iqn-1step": ("implicit", 0.9, 0.03, -1.0, 1, "uniform", "adam", 5e-5, 3.125e-4),
 }
+
+# Every field of every agent on every suite, as it was before suites had records of their own: of
+# one agent all, of the others what differs from it.
+BEFORE = json.loads(Path(__file__).with_name("presets.json").read_text())
+
+
+@pytest.mark.parametrize("suite", ["atari", "atari-original", "minatar", "gym"])
+@pytest.mark.parametrize("name", AGENTS)
+def test_presets_stay_as_they_were(name, suite):
+    table = BEFORE[suite]
+    wanted = table["adam-dqn"] | table["others"].get(name, {})
+    found = asdict(resolve(name, suite))
+    assert {k: str(v) if v == -math.inf else v for k, v in found.items()} == wanted
 
 
 def test_the_17_names():
@@ -95,7 +111,7 @@ def test_numbers_of_minatar():
     assert [resolve(name, "minatar").n_step for name in ("iqn-1step", "m-iqn-1step")] == [1, 1]
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("suite", BEFORE)
 @pytest.mark.parametrize("name", AGENTS)
 def test_every_agent_resolves_on_every_suite(name, suite):
     config = resolve(name, suite)
@@ -167,3 +183,44 @@ def test_any_value_is_taken_or_refused_in_words(name, value):
         override(resolve("m-dqn", "minatar"), {name: value})
     except UserError as error:
         assert str(error)
+
+
+@pytest.fixture
+def registered():
+    """Names to register agents under; they are gone afterwards."""
+    names = ["m-dqn-3step", "plain"]
+    yield names
+    for name in names:
+        AGENTS.pop(name, None)
+        DESCRIPTIONS.pop(name, None)
+
+
+def test_an_agent_of_ones_own(registered):
+    three, plain = registered
+    munchausen.register_agent(three, {"n_step": 3}, "M-DQN, 3-step", base="m-dqn")
+    munchausen.register_agent(plain, {"batch_size": 64})
+    for suite in BEFORE:
+        wanted = override(resolve("m-dqn", suite), {"n_step": 3})
+        assert resolve(three, suite) == wanted
+    assert DESCRIPTIONS[three] == "M-DQN, 3-step"
+    assert resolve(plain, "atari") == override(resolve("adam-dqn", "atari"), {"batch_size": 64})
+    with pytest.raises(UserError, match="there is an agent 'M-DQN-3step' already"):
+        register_agent("M-DQN-3step", {})
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "base", "said"),
+    [
+        ("m-dqn", {}, None, "there is an agent 'm-dqn' already"),
+        ("a,b", {}, None, "a word without commas"),
+        ("", {}, None, "a word without commas"),
+        ("new", {"n_stp": 3}, None, "did you mean 'n_step'"),
+        ("new", {"n_step": 0}, None, "n_step must be at least 1"),
+        ("new", {"n_step": "two"}, None, "n_step must be a whole number"),
+        ("new", {}, "mdqn", "did you mean 'm-dqn'"),
+    ],
+)
+def test_an_agent_that_cannot_be(name, fields, base, said):
+    with pytest.raises(UserError, match=said):
+        register_agent(name, fields, base=base)
+    assert list(AGENTS) == list(PAPER)

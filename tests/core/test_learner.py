@@ -21,7 +21,7 @@ REWARDS = (0.5, -1.0, 2.0, 0.25)
 
 def test_munchausen_term_enters_an_n_step_target_once():
     """Σ γᵏ r_k + α clip(τ ln π(a_t|s_t)) + γ³ ⟨π, q − τ ln π⟩: undiscounted, at s_t alone."""
-    config = override(resolve("m-dqn", "classic"), {"network": "mlp-small", "n_step": 3})
+    config = override(resolve("m-dqn", "gym"), {"network": "mlp-small", "n_step": 3})
     learner = make_learner(config, (3,), 2, 1.0)
     state = learner.init(jax.random.key(0))
     frames = jax.random.normal(jax.random.key(1), (5, 1, 3))
@@ -52,7 +52,7 @@ def test_munchausen_term_enters_an_n_step_target_once():
 
 def test_agents_without_the_term_do_not_evaluate_the_first_state():
     """α = 0 for certain: the target does not depend on s at all."""
-    config = override(resolve("soft-dqn", "classic"), {"network": "mlp-small"})
+    config = override(resolve("soft-dqn", "gym"), {"network": "mlp-small"})
     assert not make_learner(config, (3,), 2, 1.0).munchausen
     assert make_learner(config, (3,), 2, 1.0, munchausen=True).munchausen
 

@@ -43,7 +43,7 @@ def setup(agent):
         "v_max": 8.0,
         "loss": "huber",
     }
-    config = override(resolve(agent, "classic"), changes)
+    config = override(resolve(agent, "gym"), changes)
     learner = make_learner(config, (FEATURES,), ACTIONS, 1.0)
     random = np.random.default_rng(11)
     batch = Transitions(

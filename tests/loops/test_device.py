@@ -29,7 +29,7 @@ SMALL = {
 
 
 def make_loop(agent="m-dqn", seeds=(0,), *, lanes=None, batched=None, **changes):
-    config = override(resolve(agent, "classic"), SMALL | changes)
+    config = override(resolve(agent, "gym"), SMALL | changes)
     if lanes is None:
         regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
         lanes = [LaneSpec(agent, seed, regulariser) for seed in seeds]
@@ -139,7 +139,7 @@ def test_lanes_as_a_batch_axis_equal_their_single_runs_up_to_rounding():
 
 def test_agents_that_differ_in_the_regulariser_share_a_program():
     names = ("adam-dqn", "soft-dqn", "al", "m-dqn")
-    configs = {name: resolve(name, "classic") for name in names}
+    configs = {name: resolve(name, "gym") for name in names}
     lanes = [
         LaneSpec(name, 0, Regulariser(c.alpha, c.tau, c.clip_min)) for name, c in configs.items()
     ]

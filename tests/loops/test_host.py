@@ -23,7 +23,7 @@ SMALL = {
 
 
 def make_loop(agent="m-dqn", seeds=(0,), env="gym/CartPole-v1", batches=1, **changes):
-    config = override(resolve(agent, "classic"), SMALL | changes)
+    config = override(resolve(agent, "gym"), SMALL | changes)
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
     lanes = [LaneSpec(agent, seed, regulariser) for seed in seeds]
     return HostLoop(config, lambda count: make_host(find(env), count), lanes, batches=batches)

@@ -57,7 +57,7 @@ def make_loop(log, batches=1, make_envs=Recorded, **changes):
         "target_period_steps": 16,
         "clip_rewards": False,
     }
-    config = override(resolve("m-dqn", "classic"), small | changes)
+    config = override(resolve("m-dqn", "gym"), small | changes)
     lane = LaneSpec("m-dqn", 0, Regulariser(config.alpha, config.tau, config.clip_min))
     loop = HostLoop(config, partial(make_envs, log), [lane], batches=batches)
     original = loop.programs._call

@@ -10,8 +10,9 @@ import pytest
 from raw_ale import RawAtari
 
 from munchausen._src.errors import UserError
-from munchausen._src.suites import atari, find, make_host
-from munchausen._src.suites.atari import GAMES, AtariEnvironments, Twin, rom_name
+from munchausen._src.suites import find, make_host
+from munchausen._src.suites.atari import ATARI, GAMES, emulators
+from munchausen._src.suites.atari.emulators import AtariEnvironments, AtariScreen, rom_name
 
 STICKY = {"modern": 0.25, "original": 0.0}
 # Of several kinds: lives and none, fire to start, flicker, negative rewards, paddles.
@@ -76,7 +77,7 @@ def test_pixels_of_every_game(game, protocol):
 
 
 def test_the_limit_of_steps_is_a_truncation(monkeypatch):
-    monkeypatch.setattr(atari, "CAP_FRAMES", 200)
+    monkeypatch.setattr(emulators, "CAP_FRAMES", 200)
     envs = AtariEnvironments("Pong", 2)
     raw = [RawAtari("pong", seed, sticky=0.25, cap_frames=200) for seed in (1, 2)]
     envs.reset([1, 2])
@@ -110,22 +111,19 @@ def test_an_invalid_action_does_not_hang(actions):
 
 
 def test_the_twin_in_colour_plays_the_same_game():
-    envs, twin = AtariEnvironments("Breakout", 1), Twin("Breakout", 3, protocol="modern")
-    envs.reset([3])
+    game = AtariScreen("Breakout", 3)
+    game.reset()
     random = np.random.default_rng(0)
     for _ in range(200):
         action = random.integers(0, 4, 1)
-        envs.send(action)
-        step = envs.receive()
-        twin.step(action)
+        step = game.step(action)
         # The same game, at another size: where it is bright there, it is bright here.
-        small = twin.screen().mean(axis=-1)[:, :].reshape(42, 5, 80, 2).mean(axis=(1, 3))
+        small = game.screen().mean(axis=-1)[:, :].reshape(42, 5, 80, 2).mean(axis=(1, 3))
         large = step.frame[0].reshape(42, 2, 84)[:, :, :].mean(axis=1)
         large = np.stack([np.interp(np.linspace(0, 83, 80), range(84), row) for row in large])
         assert np.corrcoef(small.ravel(), large.ravel())[0, 1] > 0.9
-    assert twin.screen().shape == (210, 160, 3)
-    envs.close()
-    twin.close()
+    assert game.screen().shape == (210, 160, 3)
+    game.close()
 
 
 def test_all_games_by_all_their_names():
@@ -151,7 +149,12 @@ def test_a_name_of_two_suites_is_asked_about():
 
 def test_protocols():
     listing = find("Asterix", "original")
-    assert (listing.name, listing.suite) == ("atari-original/Asterix", "atari-original")
+    assert (listing.name, listing.suite) == ("atari-original/Asterix", ATARI)
+    assert (listing.prefix, listing.protocol, listing.steps) == (
+        "atari-original",
+        "original",
+        50_000_000,
+    )
     assert find(listing.name) == listing
     assert find("Asterix", "modern").name == "atari/Asterix"
     with pytest.raises(UserError, match="did you mean 'original'"):

@@ -11,7 +11,7 @@ from munchausen import Agent
 from munchausen._src import cli
 from munchausen._src.errors import TrainingDiverged, UserError
 from munchausen._src.suites import find, import_module_of, make_host
-from munchausen._src.suites.gym import GymEnvironments, GymScreen
+from munchausen._src.suites.gym.environments import GymEnvironments, GymScreen
 
 CHANGES = {"network": "mlp-small", "capacity": 400, "warmup_steps": 100, "batch_size": 8}
 
@@ -123,8 +123,8 @@ class TestObservations:
         envs.close()
 
     def test_what_is_watched_is_what_was_learned_from(self):
-        screen = GymScreen("FrozenLake-v1")
-        np.testing.assert_array_equal(screen.reset(0), np.eye(16)[0])
+        screen = GymScreen("FrozenLake-v1", 0)
+        np.testing.assert_array_equal(screen.reset(), np.eye(16)[:1])
         assert screen.screen().shape[-1] == 3
         screen.close()
 
@@ -168,4 +168,4 @@ def test_a_number_without_an_axis(dial):
 @pytest.mark.filterwarnings("ignore")
 def test_what_cannot_be_drawn_is_said(dial):
     with pytest.raises(UserError, match="gym/Dial-v0 cannot be drawn here"):
-        GymScreen(dial)
+        GymScreen(dial, 0)

@@ -47,7 +47,7 @@ def everything(mdp):
 
 def learn(mdp, agent, changes, *, optimizer=None, steps=1):
     """q_0..q_K as the learner's target network holds them, [K + 1, S, A]."""
-    config = override(resolve(agent, "classic"), {"network": "table", **changes})
+    config = override(resolve(agent, "gym"), {"network": "table", **changes})
     learner = make_learner(config, (STATES,), ACTIONS, 1.0)
     if optimizer is not None:
         learner = replace(learner, optimizer=optimizer)

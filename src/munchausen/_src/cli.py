@@ -41,14 +41,14 @@ def make_parser(chosen: str | None) -> Parser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         sub.add_argument("--json", action="store_true", help="print JSON for machines")
-        if name in ("train", "evaluate", "watch", "bench", "sweep"):
+        if name != "theory":
             sub.add_argument(
                 "--import",
                 dest="imports",
                 action="append",
                 default=[],
                 metavar="MODULE",
-                help="import this first: it registers an environment of your own",
+                help="import this first: it registers environments or agents of your own",
             )
         command.configure(sub)
     return parser
@@ -107,7 +107,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _import_asked_for(options: argparse.Namespace) -> None:
-    """Modules that register environments of the user's own."""
+    """Modules that register environments or agents of the user's own."""
     from munchausen._src.commands.console import import_named
 
     import_named(getattr(options, "imports", []), [getattr(options, "env", None) or ""])

@@ -55,13 +55,18 @@ def unknown(what: str, name: str, known: Iterable[str], there_are: str = "") -> 
     """'unknown agent 'mdqn'; did you mean 'm-dqn'?', or if nothing is near the whole list, or
     what is to be said in its place."""
     known = list(known)
-    likeness = {k: _likeness(name, k) for k in known}
-    best = max(likeness.values(), default=0.0)
-    near = sorted((k for k in known if likeness[k] >= max(0.65, best - 0.08)), key=likeness.get)  # type: ignore[arg-type]
-    if near:
-        names = " or ".join(repr(k) for k in near[:-4:-1])
+    if near := nearest(name, known):
+        names = " or ".join(repr(k) for k in near)
         return UserError(f"unknown {what} {name!r}; did you mean {names}?")
     return UserError(f"unknown {what} {name!r}; there are: {there_are or ', '.join(known)}")
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Up to three that may have been meant, the nearest first."""
+    likeness = {k: _likeness(name, k) for k in known}
+    best = max(likeness.values(), default=0.0)
+    near = sorted((k for k, x in likeness.items() if x >= max(0.65, best - 0.08)), key=likeness.get)  # type: ignore[arg-type]
+    return near[:-4:-1]
 
 
 def _likeness(a: str, b: str) -> float:

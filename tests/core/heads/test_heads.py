@@ -113,7 +113,7 @@ def test_implicit_draws_are_independent(key, with_draws):
     from munchausen._src.core.replay import Transitions
 
     config = override(
-        resolve("m-iqn", "classic"),
+        resolve("m-iqn", "gym"),
         {
             "network": "mlp-small",
             "fractions": 5,

@@ -13,7 +13,7 @@ from munchausen._src.evidence.figures.action_gap import (
     trajectories_of,
 )
 from munchausen._src.evidence.figures.distributions import interval_estimates, performance_profiles
-from munchausen._src.evidence.figures.everything import save_figures
+from munchausen._src.evidence.figures.everything import _figures, save_figures
 from munchausen._src.evidence.figures.grid import (
     action_gap_over_training,
     learning_curves,
@@ -21,9 +21,9 @@ from munchausen._src.evidence.figures.grid import (
 )
 from munchausen._src.evidence.figures.improvement import improvement_bars
 from munchausen._src.evidence.figures.score_table import score_table
-from munchausen._src.evidence.figures.style import agent_styles, save, thousands
+from munchausen._src.evidence.figures.style import agent_styles, save, step_label, thousands
 from munchausen._src.evidence.metrics.alignment import align
-from munchausen._src.evidence.metrics.comparison import compare
+from munchausen._src.evidence.metrics.comparison import compare, default_baselines
 from munchausen._src.evidence.metrics.reading import read_table
 from munchausen._src.experiment.records import write_action_gaps
 from written_runs import write_run, write_study
@@ -111,11 +111,43 @@ def test_learning_curves_of_all_games(aligned):
 
 def test_original_protocol_has_a_panel_for_each_family(tmp_path):
     for name in ("dqn", "m-dqn", "rainbow", "iqn"):
-        write_run(tmp_path / name, [[1, 2, 3], [2, 3, 4]], agent=name, env="ALE/Asterix-v5")
+        write_run(tmp_path / name, [[1, 2, 3], [2, 3, 4]], agent=name, env="atari-original/Asterix")
     figure = original_protocol(align(read_table([tmp_path])))
     assert [list(lines(axes)) for axes in figure.axes] == [["dqn", "m-dqn"], ["rainbow", "iqn"]]
     assert figure.axes[0].get_xlabel() == "frames"
     assert lines(figure.axes[0])["dqn"].get_xdata().tolist() == [4000, 8000, 12000]
+
+
+def figures_of(root):
+    aligned = align(read_table([root]))
+    comparisons = [compare(aligned, name, resamples=20) for name in default_baselines(aligned)]
+    return dict(_figures(aligned, comparisons, 5))
+
+
+def test_the_original_protocol_is_drawn_of_its_own_runs(tmp_path):
+    """And not of the modern ones; it is normalised, and its axis counts frames."""
+    for protocol in ("atari", "atari-original"):
+        for agent, score in (("dqn", 40.0), ("m-dqn", 60.0)):
+            scores = [[score] * 3, [score + 2] * 3]
+            folder = tmp_path / protocol / agent
+            write_run(folder, scores, agent=agent, env=f"{protocol}/Breakout")
+    modern = figures_of(tmp_path / "atari")
+    original = figures_of(tmp_path / "atari-original")
+    assert original.keys() - modern.keys() == {"original-protocol"}
+    assert "normalised-by-human" in original
+    axes = original["original-protocol"]().axes[0]
+    assert (axes.get_title(), axes.get_xlabel()) == ("Breakout", "frames")
+    assert lines(axes)["dqn"].get_xdata().tolist() == [4000, 8000, 12000]
+    left, _ = original["normalised-by-human"]().axes
+    assert left.get_xlabel() == "frames"
+    # Random play has 2 and a human 30.
+    np.testing.assert_allclose(lines(left)["m-dqn"].get_ydata(), np.full(3, (61 - 2) / (30 - 2)))
+
+
+def test_the_time_axis_of_several_games():
+    assert step_label(["atari/Breakout", "atari-original/Asterix"]) == ("frames", 4)
+    assert step_label(["atari/Breakout", "minatar/breakout"]) == ("steps", 1)
+    assert step_label(["minatar/breakout", "nobody/knows"]) == ("steps", 1)
 
 
 def test_action_gap_along_trajectories():

@@ -13,7 +13,7 @@ from munchausen._src.evidence.metrics.comparison import (
     make_scale,
 )
 from munchausen._src.evidence.metrics.reading import read_table
-from munchausen._src.evidence.metrics.reference import RANDOM
+from munchausen._src.evidence.metrics.reference import random_score
 from written_runs import ITERATION_STEPS, write_run, write_study
 
 NAN = np.nan
@@ -97,7 +97,7 @@ def test_order_of_agents_comes_out(tmp_path):
     assert rows["m-dqn"].steps_to_baseline < rows["adam-dqn"].steps_to_baseline
     assert rows["m-dqn"].steps_to_baseline <= 4 * ITERATION_STEPS
     assert rows["m-dqn"].area.value > rows["adam-dqn"].area.value
-    low = RANDOM["minatar/asterix"]
+    low = random_score("minatar/asterix")
     score = aligned.final("m-dqn")[:, 0].mean()
     base = aligned.final("dqn")[:, 0].mean()
     assert comparison.scores["m-dqn"][:, 0].mean() == pytest.approx((score - low) / (base - low))
@@ -166,7 +166,7 @@ def test_aggregate_curves_begin_where_all_runs_have_a_score(tmp_path):
     cube = scale(aligned.cube("dqn", scale.games))
     start, values = aggregate_curve(cube, "median")
     assert start == 1
-    r = RANDOM["minatar/breakout"]
+    r = random_score("minatar/breakout")
     base = (2.5 + 2) / 2 - r  # finals: the means of 2, 3 and of 1, 2, 3
     np.testing.assert_allclose(values, (np.array([2, 3]) - r) / base)
     limits = aggregate_band(cube, "median")

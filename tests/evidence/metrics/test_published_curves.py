@@ -12,7 +12,7 @@ from munchausen._src.evidence.metrics import aggregates as agg
 from munchausen._src.evidence.metrics.alignment import align
 from munchausen._src.evidence.metrics.comparison import compare
 from munchausen._src.evidence.metrics.reading import read_table
-from munchausen._src.evidence.metrics.reference import atari_scores
+from munchausen._src.suites import ATARI
 
 FOLDER = Path(os.environ.get("MUNCHAUSEN_BASELINES", "nowhere"))
 CURVES = FOLDER / "dopamine_atari.csv.gz"
@@ -83,7 +83,9 @@ def test_human_normalised_at_10_20_and_40_million_frames(aligned, by_human, agen
 
 @pytest.mark.parametrize("agent", ["IQN", "DQN", "Rainbow"])
 def test_the_papers_table_is_the_best_iteration_of_the_mean(aligned, agent):
-    printed = [atari_scores()[game].scores[agent.lower()] for game in aligned.games]
+    printed = [
+        ATARI.references[game.removeprefix("atari/")][agent.lower()] for game in aligned.games
+    ]
     np.testing.assert_array_equal(np.round(aligned.maximum(agent)), printed)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from munchausen._src.errors import UserError
-from munchausen._src.evidence.metrics.published import ITERATION_STEPS
 from munchausen._src.evidence.metrics.reading import read_table
 from munchausen._src.experiment.records import LOCK, RECORDS
 from written_runs import write_run
@@ -151,7 +150,17 @@ def test_dopamine_json(tmp_path, name):
     ]
     np.testing.assert_array_equal(table.runs[1].columns["score"], [100, 101, 102, 103])
     # A score stands at the end of its iteration, which is 1M frames.
-    np.testing.assert_array_equal(table.runs[1].steps, ITERATION_STEPS * np.arange(1, 5))
+    np.testing.assert_array_equal(table.runs[1].steps, 250_000 * np.arange(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("game", "steps"), [("Pong", 250), ("atari-original/Pong", 250), ("minatar/breakout", 1_000)]
+)
+def test_frames_of_a_file_are_those_of_its_game(tmp_path, game, steps):
+    """An action of Atari is repeated for four frames."""
+    (tmp_path / "x.csv").write_text(f"game,agent,run,frames,score\n{game},dqn,0,1000,5\n")
+    [run] = read_table([tmp_path / "x.csv"]).runs
+    assert run.steps.tolist() == [steps]
 
 
 def test_a_folder_of_published_files(tmp_path):
@@ -167,10 +176,11 @@ def test_other_json_is_refused(tmp_path, text):
         read_table([tmp_path / "asterix.json"])
 
 
-def test_json_of_no_game_is_refused(tmp_path):
-    (tmp_path / "tetris.json").write_text(json.dumps(dopamine_rows()))
+@pytest.mark.parametrize("name", ["tetris", "atari"])
+def test_json_of_no_game_is_refused(tmp_path, name):
+    (tmp_path / f"{name}.json").write_text(json.dumps(dopamine_rows()))
     with pytest.raises(UserError, match="no Atari game"):
-        read_table([tmp_path / "tetris.json"])
+        read_table([tmp_path / f"{name}.json"])
 
 
 @pytest.mark.parametrize(

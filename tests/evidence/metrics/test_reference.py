@@ -1,5 +1,7 @@
 """The paper's table of scores, as printed, and this project's own."""
 
+import csv
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -10,39 +12,50 @@ from munchausen._src.evidence.metrics.alignment import align
 from munchausen._src.evidence.metrics.normalisation import improvement, normalised
 from munchausen._src.evidence.metrics.reading import read_table
 from munchausen._src.evidence.metrics.reference import (
-    RANDOM,
-    atari_scores,
     canonical_game,
+    frames_per_step,
     human_score,
-    minatar_scores,
+    protocol_of,
     published,
     random_score,
 )
+from munchausen._src.suites import ATARI, MINATAR, RANDOM
 
 COLUMNS = ("random", "human", "iqn", "dqn", "rainbow", "m-dqn", "m-iqn")
 
 
+SCORES = ATARI.references
+
+
 def column(name: str) -> np.ndarray:
-    return np.array([row.scores[name] for row in atari_scores().values()])
+    return np.array([row[name] for row in SCORES.values()])
+
+
+def marks() -> dict[str, str]:
+    """The column that the paper sets in bold, of each game."""
+    text = files("munchausen._src.suites.atari").joinpath("scores.csv").read_text()
+    rows = csv.DictReader(line for line in text.splitlines() if line[0] != "#")
+    return {row["game"]: row["best"] for row in rows}
 
 
 def test_sixty_games_with_all_columns():
-    assert len(atari_scores()) == 60
-    assert all(tuple(row.scores) == COLUMNS for row in atari_scores().values())
+    assert tuple(SCORES) == ATARI.games
+    assert len(SCORES) == 60
+    assert all(tuple(row) == COLUMNS for row in SCORES.values())
 
 
 def test_best_counts_are_the_papers_bottom_line():
-    marks = [row.best for row in atari_scores().values()]
-    assert [marks.count(name) for name in COLUMNS] == [0, 14, 7, 0, 8, 3, 28]
+    marked = list(marks().values())
+    assert [marked.count(name) for name in COLUMNS] == [0, 14, 7, 0, 8, 3, 28]
 
 
 def test_marks_are_the_highest_scores_and_break_four_ties():
     ties = []
-    for game, row in atari_scores().items():
-        top = max(row.scores.values())
-        assert row.scores[row.best] == top, game
-        if sum(score == top for score in row.scores.values()) > 1:
-            ties.append(game.removeprefix("atari/"))
+    for game, best in marks().items():
+        top = max(SCORES[game].values())
+        assert SCORES[game][best] == top, game
+        if sum(score == top for score in SCORES[game].values()) > 1:
+            ties.append(game)
     assert ties == ["Boxing", "DoubleDunk", "Freeway", "Pong"]
 
 
@@ -67,7 +80,7 @@ def test_normalised_columns(agent, mean, median, above):
 
 def test_normalised_and_improvement_by_hand():
     """Skiing: Rainbow is worse than random, so the sign of b − r must not turn the result."""
-    row = atari_scores()["atari/Skiing"].scores
+    row = SCORES["Skiing"]
     a, r, b = (np.array([row[name]]) for name in ("m-dqn", "random", "rainbow"))
     assert normalised(a, r, b)[0] == pytest.approx((-9671 + 17098) / 3420)
     assert improvement(a, r, b)[0] == pytest.approx((-9671 + 20518) / 3420)
@@ -91,16 +104,35 @@ def test_scores_by_name():
     assert random_score("atari/VideoPinball") == 0
     assert human_score("atari/Breakout") == 30
     assert human_score("minatar/breakout") is None
-    assert random_score("minatar/breakout") == RANDOM["minatar/breakout"]
+    assert random_score("minatar/breakout") == 0.39
+    assert random_score("gym/CartPole-v1") == 22.3
     assert random_score("gym/Nothing-v0") is None
+    assert random_score("nobody/knows") is None
+    assert published("gym/CartPole-v1", "dqn") == (475.0, "counts as solved")
+    assert published("atari/Breakout", "m-iqn") == (320, "paper, best of 200M frames")
+    assert published("atari/Breakout", "al") is None
+
+
+def test_the_original_protocol_is_scaled_and_counted_as_the_modern_one():
+    """And no score of a modern agent is held against it."""
+    name = "atari-original/Breakout"
+    assert (random_score(name), human_score(name)) == (2, 30)
+    assert (frames_per_step(name), frames_per_step("minatar/breakout")) == (4, 1)
+    assert (protocol_of(name), protocol_of("atari/Breakout")) == ("original", "modern")
+    assert protocol_of("minatar/breakout") is None
+    assert published(name, "m-iqn") is None
 
 
 def test_minatar_scores_are_those_of_the_study():
     """Of the records in this repository, as the head of the table says."""
-    study = Path(__file__).parents[2] / "results" / "minatar"
+    study = Path(__file__).parents[3] / "results" / "minatar"
     aligned = align(read_table([study]), at=500_000)
+    agents = {
+        game: {agent: score for agent, score in row.items() if agent != RANDOM}
+        for game, row in MINATAR.references.items()
+    }
     for at, game in enumerate(aligned.games):
-        for agent, score in minatar_scores()[game].items():
+        for agent, score in agents[game.removeprefix("minatar/")].items():
             assert score == float(f"{aligned.final(agent, last=1)[:, at].mean():.3g}")
-    assert sum(map(len, minatar_scores().values())) == len(aligned.groups)
+    assert sum(map(len, agents.values())) == len(aligned.groups)
     assert published("minatar/breakout", "m-dqn").score == 11.3

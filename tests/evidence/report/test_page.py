@@ -8,12 +8,12 @@ import re
 import numpy as np
 
 from munchausen._src.evidence.metrics.reading import read_table
-from munchausen._src.evidence.metrics.reference import atari_scores
 from munchausen._src.evidence.metrics.runs import Run, Table
 from munchausen._src.evidence.report.html import make_page
 from munchausen._src.evidence.report.results import gather
 from munchausen._src.evidence.report.videos import EACH_BYTES
 from munchausen._src.experiment.records import CONFIG, MACHINE
+from munchausen._src.suites import ATARI
 from written_runs import write_run, write_study
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -147,14 +147,14 @@ def test_the_papers_grid_fits_into_twelve_megabytes(tmp_path):
     names = ("score", "loss", "q", "action_gap", "entropy")
     runs = tuple(
         Run(
-            game,
+            f"atari/{game}",
             f"agent-{agent}",
             str(seed),
             steps,
             {name: generator.normal(0, 1e4, 200) for name in names},
             tmp_path,
         )
-        for game in atari_scores()
+        for game in ATARI.games
         for agent in range(9)
         for seed in range(3)
     )

@@ -1,14 +1,22 @@
-"""The paper's tables as data: its agents and their kin, and what each suite changes.
+"""The paper's tables as data: its agents and their kin.
 
-`resolve(agent, suite)` = the paper's regime + the agent + the suite + the suite's own
-numbers for that agent. Sources are quoted where a number comes from.
+`resolve(agent, suite)` = the paper's regime + the agent + what the suite's record changes for it.
+Sources are quoted where a number comes from.
 """
 
 import math
 from typing import Any
 
-from munchausen._src.agents.config import AgentConfig
-from munchausen._src.errors import unknown
+from munchausen._src.agents.config import (
+    FIELDS,
+    HINTS,
+    AgentConfig,
+    check_range,
+    override,
+    parse_value,
+)
+from munchausen._src.errors import UserError, unknown
+from munchausen._src.suites import presets_of
 
 # Munchausen RL, appendix B: α, τ and l0 of every Munchausen agent.
 ALPHA, TAU, CLIP_MIN = 0.9, 0.03, -1.0
@@ -111,92 +119,31 @@ DESCRIPTIONS = {
 
 DEFAULT_AGENT = "m-dqn"
 
-# What a suite changes for all agents, then for the agents of one head or replay.
-SUITES: dict[str, dict[str, Any]] = {
-    # `envs`: measured, see benchmarks/; updates, target copies and ε per step are the paper's.
-    # 200 divides an iteration, the warm-up and the target period; so does the 40 below.
-    "atari": {"envs": 200},
-    # As close as the paper comes to the protocol of the first publications (its appendix on
-    # Asterix, Dopamine's *_original configurations): DQN's numbers, then what others change.
-    "atari-original": {
-        "envs": 200,
-        "target_period_steps": 10_000,
-        "warmup_steps": 50_000,
-        "epsilon": 0.01,
-        "epsilon_decay_steps": 1_000_000,
-    },
-    # Obando-Ceron & Castro 2021 (Revisiting Rainbow), with the network of MinAtar's authors.
-    # An agent's own n stays: `iqn` and `m-iqn` are the paper's, 3-step; theirs, 1-step, are
-    # `iqn-1step` and `m-iqn-1step`. Their Huber loss on Asterix alone is not taken over.
-    # `envs`: measured, see benchmarks/; updates, target copies and ε per step are the same.
-    "minatar": {
-        "network": "minatar",
-        "initialiser": "glorot_uniform",
-        "learning_rate": 2.5e-4,
-        "optimizer_eps": 3.125e-4,
-        "loss": "mse",
-        "capacity": 100_000,
-        "warmup_steps": 1_000,
-        "target_period_steps": 1_000,
-        "stack": 1,
-        "clip_rewards": False,
-        "envs": 100,
-        "v_min": -100.0,
-        "v_max": 100.0,
-        "fractions": 32,
-        "target_fractions": 32,
-        "policy_fractions": 32,
-    },
-    # Obando-Ceron & Castro 2021, classic control. An agent's own n stays here too.
-    "classic": {
-        "network": "mlp",
-        "initialiser": "glorot_uniform",
-        "learning_rate": 1e-3,
-        "optimizer_eps": 3.125e-4,
-        "loss": "mse",
-        "batch_size": 128,
-        "capacity": 50_000,
-        "warmup_steps": 500,
-        "target_period_steps": 100,
-        "epsilon_decay_steps": 10_000,
-        "stack": 1,
-        "clip_rewards": False,
-        "envs": 4,
-        "v_min": -100.0,
-        "v_max": 100.0,
-        "fractions": 32,
-        "target_fractions": 32,
-        "policy_fractions": 32,
-    },
-}
 
-SUITE_HEADS: dict[str, dict[str, dict[str, Any]]] = {
-    # Implicit quantiles are bound by the learner: fewer environments cost them little speed, and
-    # an episode then takes fewer steps of the run.
-    "atari": {"implicit": {"envs": 40}},
-    "atari-original": {
-        "expected": {"epsilon": 0.1, "evaluation_epsilon": 0.05},
-        "implicit": {"envs": 40, "n_step": 1},
-    },
-    # Obando-Ceron & Castro 2021: distributional agents on MinAtar run Adam at 1e-4.
-    "minatar": {
-        "categorical": {"learning_rate": 1e-4},
-        "quantile": {"learning_rate": 1e-4},
-        "implicit": {"learning_rate": 1e-4},
-    },
-}
+def register_agent(
+    name: str, fields: dict[str, Any], description: str = "", *, base: str | None = None
+) -> None:
+    """Makes an agent known: the fields of `base` (none: the paper's regime) with some changed."""
+    if not name or name != name.strip() or "," in name:
+        raise UserError(f"an agent's name is a word without commas, not {name!r}")
+    if name.lower() in map(str.lower, AGENTS):
+        raise UserError(f"there is an agent {name!r} already; give this one another name")
+    if base is not None and base not in AGENTS:
+        raise unknown("agent", base, AGENTS)
+    for field, value in fields.items():
+        if field not in FIELDS:
+            raise unknown("field", field, FIELDS)
+        check_range(FIELDS[field], parse_value(field, HINTS[field], value))
+    AGENTS[name] = (AGENTS[base] if base else {}) | fields
+    DESCRIPTIONS[name] = description or (f"{base}, changed" if base else "")
 
 
 def resolve(agent: str, suite: str) -> AgentConfig:
-    """The preset of an agent on a suite of environments."""
+    """The preset of an agent on a suite, or on a protocol of one (`atari-original`)."""
     if agent not in AGENTS:
         raise unknown("agent", agent, AGENTS)
-    own = AGENTS[agent]
-    values = PAPER | own | SUITES[suite]
-    values |= SUITE_HEADS.get(suite, {}).get(values["head"], {})
-    if suite == "atari-original" and values["replay"] == "prioritised":
-        values |= {"warmup_steps": 20_000, "epsilon_decay_steps": 250_000}  # Rainbow's
-    if values["optimizer"] == "rmsprop":
-        # DQN is its optimiser: it keeps its own numbers on every suite.
-        values |= {k: own[k] for k in ("learning_rate", "optimizer_eps")}
-    return AgentConfig(**values)
+    values = PAPER | AGENTS[agent]
+    for preset in presets_of(suite):
+        if preset.fits(values):
+            values |= preset.values
+    return override(AgentConfig(**PAPER), values)

@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def agents(agent: str | None, env: str | None, *, as_json: bool) -> None:
-    suite = find(env).suite if env else "atari"
+    suite = find(env).prefix if env else "atari"
     if agent is not None:
         values = _plain(asdict(resolve(agent, suite)))
         if as_json:

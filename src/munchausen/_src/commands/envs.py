@@ -2,13 +2,17 @@
 
 import argparse
 import json
-from dataclasses import asdict
 
 from munchausen._src.commands.console import table
-from munchausen._src.evidence.metrics.reference import random_score
-from munchausen._src.suites import LISTINGS
+from munchausen._src.suites import RANDOM, listings
+from munchausen._src.suites.registry import SUITES
 
 DESCRIPTION = "The environments there are presets for."
+
+_FACTS = (
+    *("loop", "steps", "iteration_steps", "checkpoint_seconds", "asynchronous"),
+    "frames_per_step",
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,12 +25,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def envs(*, as_json: bool) -> None:
-    rows = [asdict(listing) for listing in LISTINGS.values()]
-    for row in rows:
-        row["random"] = random_score(row["name"])
+    rows = [
+        {
+            "name": listing.name,
+            "suite": listing.suite.name,
+            **{fact: getattr(listing, fact) for fact in _FACTS},
+            "random": listing.references.get(RANDOM),
+        }
+        for listing in listings()
+    ]
     if as_json:
         print(json.dumps(rows))
         return
     table(rows, ("name", "suite", "loop", "steps", "iteration_steps", "random"))
-    print("any other of Gymnasium with discrete actions: gym/ID; of your own: gym/MODULE:ID")
-    print("Atari games under the protocol of the first publications: --protocol original")
+    for suite in SUITES.values():
+        if suite.about:
+            print(suite.about)

@@ -5,6 +5,7 @@ import contextlib
 import importlib.util
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +120,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_extras(grid: Grid) -> None:
     """Before a thousand processes say so. Looking for a package is quicker than loading it."""
-    needed = {"minatar": "pgx_minatar", "atari": "ale_py", "atari-original": "ale_py"}
     for settings in configurations(grid):
-        package = needed.get(settings.listing.suite)
+        package = settings.listing.suite.package
         if package and importlib.util.find_spec(package) is None:
             environment_spec(settings)
 
@@ -145,7 +145,8 @@ def _sweep(grid: Grid, out: Path, together: int | None, options: argparse.Namesp
     folder, grid = open_sweep(out, grid, arrangement.together)
     try:
         finish_splits(out, grid, arrangement.together)
-        jobs = current_jobs(out, grid, arrangement.together)
+        imports = tuple(options.imports)
+        jobs = [replace(x, imports=imports) for x in current_jobs(out, grid, arrangement.together)]
         backend: Backend
         if ray is None:
             backend = LocalBackend(out, slots, stall_seconds)

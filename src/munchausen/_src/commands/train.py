@@ -118,7 +118,7 @@ def _train(settings: Settings, out: Path, options: argparse.Namespace) -> None:
     names = "+".join(dict.fromkeys(lane.agent for lane in settings.lanes))
     count = len(settings.lanes)
     lanes = f", {count} lanes" if count > 1 else ""
-    own = _import_again(settings)
+    own = _import_again(settings, options.imports)
     say(f"{names} on {settings.env}, {settings.steps:,} steps{lanes}")
     say(f"run: {out}")
     if settings.listing.asynchronous:
@@ -133,7 +133,7 @@ def _train(settings: Settings, out: Path, options: argparse.Namespace) -> None:
         with show_progress(names) as watch:
             swept = options.tether is not None
             training.run(_both(watch, write_heartbeats(out)) if swept else watch)
-        _finish(training, out, say, options.json)
+        _finish(training, out, say, own, options.json)
     except TrainingDiverged as error:
         opened.write_result({"status": "diverged", "error": str(error)})
         kept = list_checkpoints(out)
@@ -196,7 +196,7 @@ def _resumed(saved: Settings, asked: dict[str, Any], changes: dict[str, Any]) ->
     return _fresh(asked, dict(saved.changes) | changes)
 
 
-def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
+def _finish(training: Training, out: Path, say: Any, own: str, as_json: bool) -> None:
     """The score beside random play and a known one, a picture, and what to try next."""
     # Here and not above: matplotlib would be a second before every run and every resume.
     from munchausen._src.evidence.figures.learning_curve import (
@@ -251,17 +251,17 @@ def _finish(training: Training, out: Path, say: Any, as_json: bool) -> None:
     say(f"curve: {out / CURVE}")
     frames = settings.listing.frames_per_step
     say(f"speed: {speed_in_words(speed, frames)}" if speed else "speed: nothing was left to do")
-    own = _import_again(settings)
     say(f"next:  {program()} evaluate {shlex.quote(str(out))}{own}")
     for other in [name for name in ("adam-dqn", "m-dqn") if name not in agents][:1]:
-        say(f"       {program()} train {other} --env {settings.env}     to compare")
+        say(f"       {program()} train {other} --env {settings.env}{own}     to compare")
     if as_json:
         print(json.dumps(result))
 
 
-def _import_again(settings: Settings) -> str:
-    """What a later command must say of an environment that a module registers."""
-    return f" --import {module}" if (module := module_of(settings.env)) else ""
+def _import_again(settings: Settings, imports: list[str]) -> str:
+    """What a later command must say of an environment or agent that a module registers."""
+    modules = dict.fromkeys([*imports, module_of(settings.env)])
+    return "".join(f" --import {module}" for module in modules if module)
 
 
 def _seconds(value: str | None) -> float | None:

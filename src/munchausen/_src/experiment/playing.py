@@ -16,14 +16,12 @@ from munchausen._src.experiment.policy import Policy
 from munchausen._src.kernels import compiled
 from munchausen._src.networks import Network
 from munchausen._src.suites import Listing
-from munchausen._src.suites.atari import AtariEnvironments, Twin, protocol_of
-from munchausen._src.suites.gym import GymScreen
 
 
 class Moment(NamedTuple):
     """A step: what is seen, and what the agent makes of it."""
 
-    screen: np.ndarray  # [height, width, 3] uint8, or a MinAtar frame [10, 10, channels]
+    screen: np.ndarray  # [height, width, 3] uint8, or a frame as it is, such as MinAtar's
     q: np.ndarray  # value of each action
     policy: np.ndarray  # softmax(q/τ), greedy where τ = 0
     action: int
@@ -83,11 +81,7 @@ def play(policy: Policy, *, epsilon: float, seed: int, max_steps: int) -> Iterat
 
 
 def _player(listing: Listing, seed: int) -> _Player:
-    if listing.loop == "device":
-        return _jax_player(listing, seed)
-    if listing.name.startswith("atari"):
-        return _atari_player(listing, seed)
-    return _gym_player(listing, seed)
+    return (_jax_player if listing.loop == "device" else _host_player)(listing, seed)
 
 
 def _jax_player(listing: Listing, seed: int) -> _Player:
@@ -103,37 +97,19 @@ def _jax_player(listing: Listing, seed: int) -> _Player:
         over = bool(out.terminated | out.truncated)
         return out.reward[None], out.terminated[None], out.truncated[None], over, out.frame[None]
 
-    return _Player(np.asarray(frame)[None], lambda: np.asarray(held[1]), step, lambda: None)
+    render = getattr(env, "render", None)
+
+    def screen() -> np.ndarray:
+        return np.asarray(render(held[0]) if render else held[1])
+
+    return _Player(np.asarray(frame)[None], screen, step, lambda: None)
 
 
-def _atari_player(listing: Listing, seed: int) -> _Player:
-    """The agent plays its game; a twin with the same seed and actions shows it in colour."""
-    game = listing.name.split("/")[1]
-    protocol = protocol_of(listing.suite)
-    batch, twin = AtariEnvironments(game, 1, protocol=protocol), Twin(game, seed, protocol=protocol)
-    first = batch.reset([seed])
+def _host_player(listing: Listing, seed: int) -> _Player:
+    game = envs.watch(listing, seed)
 
     def step(action: Any) -> tuple[Any, ...]:
-        chosen = np.asarray(action)
-        batch.send(chosen)
-        out = batch.receive()
-        twin.step(chosen)
+        out = game.step(np.asarray(action))
         return out.reward, out.terminated, out.truncated, bool(out.over[0]), jnp.asarray(out.frame)
 
-    def close() -> None:
-        batch.close()
-        twin.close()
-
-    return _Player(first, twin.screen, step, close)
-
-
-def _gym_player(listing: Listing, seed: int) -> _Player:
-    env = GymScreen(listing.name.removeprefix("gym/"))
-    first = env.reset(seed)
-
-    def step(action: Any) -> tuple[Any, ...]:
-        frame, reward, terminated, truncated = env.step(int(action[0]))
-        row = [np.asarray([x]) for x in (np.float32(reward), terminated, truncated)]
-        return *row, terminated or truncated, jnp.asarray(frame)[None]
-
-    return _Player(first[None], env.screen, step, env.close)
+    return _Player(game.reset(), game.screen, step, game.close)

@@ -97,7 +97,7 @@ def make_settings(
         raise UserError("an agent's name is missing; name one, or several with commas between")
     for seed in seeds:
         check_seed(seed)
-    configs = [override(resolve(agent, listing.suite), changes or {}) for agent in agents]
+    configs = [override(resolve(agent, listing.prefix), changes or {}) for agent in agents]
     for agent, config in zip(agents[1:], configs[1:], strict=True):
         for field in dataclasses.fields(AgentConfig):
             mine, first = getattr(config, field.name), getattr(configs[0], field.name)

@@ -1,10 +1,16 @@
 """What loops ask of an environment."""
 
+import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, PRNGKeyArray
+else:
+    Array = PRNGKeyArray = Any  # facts of suites are read by what does without JAX
 
 
 @dataclass(frozen=True)
@@ -15,6 +21,10 @@ class EnvironmentSpec:
     actions: int
     truncates: bool  # whether an episode can be cut short without ending
     scale: float = 1.0  # what the network multiplies frames by
+
+    @property
+    def frame_bytes(self) -> int:
+        return math.prod(self.frame_shape) * np.dtype(self.frame_dtype).itemsize
 
     def observation_shape(self, stack: int) -> tuple[int, ...]:
         """As `replay.observe` stacks: pixel planes gain an axis, the rest widen."""
@@ -32,7 +42,8 @@ class JaxStep(NamedTuple):
 
 @runtime_checkable
 class JaxEnvironment(Protocol):
-    """One environment in JAX, pure; the loop maps it over a batch."""
+    """One environment in JAX, pure; the loop maps it over a batch and begins episodes again. Where
+    there is a `render(state)` to [height, width, 3] uint8 too, videos show that."""
 
     spec: EnvironmentSpec
 
@@ -71,5 +82,20 @@ class HostEnvironments(Protocol):
         """What the actions sent did. Its frames may be overwritten once the next actions are
         sent, the rest not."""
         ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """One game that can be looked at while an agent plays it. Arrays have a leading axis of 1."""
+
+    def reset(self) -> np.ndarray: ...
+
+    def screen(self) -> np.ndarray:
+        """What is seen now, [height, width, 3] uint8."""
+        ...
+
+    def step(self, actions: np.ndarray) -> HostSteps: ...
 
     def close(self) -> None: ...

@@ -9,14 +9,12 @@ from typing import NamedTuple
 from munchausen._src.experiment.bench import Bench
 from munchausen._src.experiment.settings import Settings
 from munchausen._src.experiment.training import make_loop
+from munchausen._src.suites import frame_bytes_on_disk
 from munchausen._src.sweep.plan import PROCESS_SECONDS
 
 # A checkpoint's network, target and Adam's moments: 4 × 16 MB with the paper's torso.
 _STATE_BYTES = {"nature": 70_000_000}
 _SMALL_STATE_BYTES = 4_000_000
-# An Atari frame in a compressed block: the worst of 12 games under random play; their mean was
-# 170 and a frame is 7,056.
-_FRAME_BYTES_ON_DISK = 850
 _MEASURED_CAPACITY = 20_000  # speed hardly depends on the replay's size, memory does
 
 
@@ -37,7 +35,7 @@ def estimate(
     rates: dict[str, float] = {}
     busy, longest, disk = 0.0, 0.0, 0.0
     for each in settings:
-        key = f"{each.lanes[0].agent} on {each.listing.suite}"
+        key = f"{each.lanes[0].agent} on {each.listing.prefix}"
         if key not in rates:
             rates[key] = rate(replace(each, lanes=each.lanes[:together]))
         runs = len(each.lanes)
@@ -49,10 +47,8 @@ def estimate(
 
 
 def run_disk_bytes(settings: Settings) -> float:
-    """Of a finished run. MinAtar's frames are kept as bits in both checkpoints, Atari's once, in
-    compressed blocks."""
-    frame = {"minatar": 2 * 10 * 10 * 10 / 8, "classic": 2 * 64}
-    replay = settings.config.capacity * frame.get(settings.listing.suite, _FRAME_BYTES_ON_DISK)
+    """Of a finished run."""
+    replay = settings.config.capacity * frame_bytes_on_disk(settings.listing)
     state = _STATE_BYTES.get(settings.config.network, _SMALL_STATE_BYTES)
     rows = settings.steps / settings.iteration_steps
     return replay + 2 * state + rows * 500
@@ -63,7 +59,7 @@ def measured(seconds: float, say: Callable[[str], None]) -> Callable[[Settings],
 
     def rate(settings: Settings) -> float:
         say(f"measuring {settings.lanes[0].agent} on {settings.env} …")
-        if settings.listing.loop == "device" or settings.listing.suite == "classic":
+        if not settings.listing.asynchronous:
             with closing(make_loop(settings)) as loop:
                 return Bench(loop).rate_of("training", seconds)
         # The slower of the two is the limit of a training that overlaps them.

@@ -14,7 +14,7 @@ from typing import Any
 from munchausen._src.agents.config import FIELDS, HINTS, parse_value
 from munchausen._src.errors import UserError, unknown
 from munchausen._src.experiment.settings import Settings, make_settings
-from munchausen._src.suites import LISTINGS
+from munchausen._src.suites import ATARI
 
 MOST_RUNS = 100_000  # the paper's grid has 1,800; more than this is a slip
 
@@ -56,7 +56,7 @@ class Grid:
 
 def paper_grid() -> Grid:
     """60 games × 10 agents × 3 seeds, 200M frames each."""
-    games = tuple(name for name in LISTINGS if name.startswith("atari/"))
+    games = tuple(f"{ATARI.name}/{game}" for game in ATARI.games)
     return Grid(PAPER_AGENTS, games, tuple(range(PAPER_SEEDS)))
 
 

@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 
 from munchausen._src.errors import UserError
 from munchausen._src.experiment.settings import Settings
+from munchausen._src.suites import frame_bytes
 from munchausen._src.sweep.grid import Grid, configurations
 
 # What a process costs before its first step (imports, compiled programs out of the cache, a
-# picture at the end) and how fast one core trains, both to the order of magnitude: they decide
+# picture at the end), to the order of magnitude, as a suite's `core_steps_per_second`: they decide
 # only whether short runs share a process. Measured on 2 cores, see benchmarks/README.md.
 PROCESS_SECONDS = 6.0
-CORE_STEPS_PER_SECOND = {"minatar": 4_500.0, "classic": 1_500.0}
-SLOW_STEPS_PER_SECOND = 60.0  # Atari's network
 
 MOST_LANES = 16  # a program of more is hardly faster on an H200 for each lane, see benchmarks
 
@@ -46,6 +45,7 @@ class Job:
     iteration_steps: int
     checkpoint_seconds: float
     changes: tuple[tuple[str, Any], ...] = ()
+    imports: tuple[str, ...] = ()  # modules that its process is to import first
 
     @property
     def runs(self) -> list[Run]:
@@ -59,6 +59,7 @@ class Job:
             f"--iteration-steps={self.iteration_steps}",
             f"--checkpoint-seconds={self.checkpoint_seconds}",
             *(f"--{name.replace('_', '-')}={value}" for name, value in self.changes),
+            *(f"--import={module}" for module in self.imports),
             f"--out={out}",
         ]
 
@@ -124,15 +125,11 @@ def lane_bytes(settings: Settings) -> int:
 
 
 def replay_bytes(settings: Settings) -> int:
-    """At most: MinAtar's games have 4 to 10 channels of 10 × 10 booleans, classic control a
-    handful of numbers."""
-    frame = {"minatar": 10 * 10 * 10, "classic": 64}.get(settings.listing.suite, 84 * 84)
-    return settings.config.capacity * (frame + 12)
+    return settings.config.capacity * (frame_bytes(settings.listing) + 12)
 
 
 def _cpu_seconds(settings: Settings) -> float:
-    rate = CORE_STEPS_PER_SECOND.get(settings.listing.suite, SLOW_STEPS_PER_SECOND)
-    return settings.steps / rate
+    return settings.steps / settings.listing.suite.core_steps_per_second
 
 
 def _job(settings: Settings, seeds: tuple[int, ...], varying: set[str]) -> Job:

@@ -23,6 +23,7 @@ from munchausen._src.evidence.figures.score_table import score_table
 from munchausen._src.evidence.figures.style import save
 from munchausen._src.evidence.metrics.alignment import LAST_ITERATIONS, Aligned
 from munchausen._src.evidence.metrics.comparison import Comparison, common_agents
+from munchausen._src.evidence.metrics.reference import protocol_of
 from munchausen._src.evidence.metrics.runs import ACTION_GAP, find_agent, short_names
 
 # Each Munchausen agent against the one it modifies.
@@ -69,8 +70,9 @@ def _figures(
         agent, baseline = (find_agent(common_agents(aligned), name) for name in names)
         if agent and baseline and baseline not in done:
             yield _bars(aligned, agent, baseline, last)
-    if aligned.games == ["atari/Asterix"]:  # the one game the paper shows by itself
-        yield "asterix", lambda: original_protocol(aligned)
+    original = [game for game in aligned.games if protocol_of(game) == "original"]
+    if len(original) == 1:  # as in the paper, which shows Asterix so
+        yield "original-protocol", lambda: original_protocol(aligned, original[0])
     names = short_names(aligned.games)
     for game in aligned.games:
         if trajectories := trajectories_of(aligned, game):

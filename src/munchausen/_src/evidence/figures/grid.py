@@ -74,7 +74,7 @@ def learning_curves(
     return figure
 
 
-def original_protocol(aligned: Aligned, game: str = "atari/Asterix") -> Figure:
+def original_protocol(aligned: Aligned, game: str = "atari-original/Asterix") -> Figure:
     """DQN and M-DQN; Rainbow, IQN and M-IQN: two panels, since their scales are far apart."""
     groups = [[find_agent(aligned.agents, n) for n in names] for names in ORIGINAL_PROTOCOL]
     groups = [[agent for agent in group if agent] for group in groups]

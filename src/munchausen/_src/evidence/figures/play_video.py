@@ -97,8 +97,10 @@ def write_gif(pictures: list[np.ndarray], path: Path, frames_per_second: int) ->
 
 
 def _game(screen: np.ndarray) -> Image.Image:
-    """The game as large as fits its half. MinAtar's channels each have a colour."""
-    if screen.dtype != np.uint8:
+    """The game as large as fits its half: a picture, or a frame as the agent sees it."""
+    if screen.ndim < 3:
+        screen = _grey(np.atleast_2d(screen))
+    elif screen.dtype != np.uint8 or screen.shape[-1] != 3:
         screen = _colour(screen)
     image = Image.fromarray(screen)
     scale = min(GAME_WIDTH / image.width, HEIGHT / image.height)
@@ -112,7 +114,15 @@ def _game(screen: np.ndarray) -> Image.Image:
     return background
 
 
+def _grey(frame: np.ndarray) -> np.ndarray:
+    """From the lowest number (black) to the highest."""
+    numbers = frame.astype(np.float64)
+    span = max(float(np.ptp(numbers)), 1e-6)
+    return (255 * (numbers - numbers.min()) / span).astype(np.uint8)
+
+
 def _colour(frame: np.ndarray) -> np.ndarray:
+    """A colour for each channel, as MinAtar's are."""
     channels = frame.shape[-1]
     palette = np.array(
         [colorsys.hsv_to_rgb(i / channels, 0.65, 1.0) for i in range(channels)], np.float64

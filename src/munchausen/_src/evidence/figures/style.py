@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import matplotlib
 from matplotlib.figure import Figure
 
-from munchausen._src.evidence.metrics.runs import FRAMES_PER_STEP
+from munchausen._src.evidence.metrics.reference import frames_per_step
 
 # Okabe and Ito's palette: told apart by colour-blind readers too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -44,10 +44,11 @@ def tidy(axes: Any) -> None:
 
 
 def step_label(games: Iterable[str]) -> tuple[str, int]:
-    """The name of the time axis and what a step counts there: Atari is told in frames."""
-    if all(game.startswith("atari/") for game in games):
-        return "frames", FRAMES_PER_STEP
-    return "steps", 1
+    """The name of the time axis and what a step counts there: frames, where that is the same
+    number for all games and more than one."""
+    counts = {frames_per_step(game) for game in games}
+    frames = counts.pop() if len(counts) == 1 else 1
+    return ("frames", frames) if frames > 1 else ("steps", 1)
 
 
 def thousands(x: float | int, _position: Any = None) -> str:

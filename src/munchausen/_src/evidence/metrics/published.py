@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from munchausen._src.errors import UserError
-from munchausen._src.evidence.metrics.reference import atari_scores, canonical_game
-from munchausen._src.evidence.metrics.runs import FRAMES_PER_STEP, SCORE, Run
-
-# Dopamine's iteration, and the paper's: 1M frames.
-ITERATION_STEPS = 250_000
+from munchausen._src.evidence.metrics.reference import canonical_game, frames_per_step
+from munchausen._src.evidence.metrics.runs import SCORE, Run
+from munchausen._src.suites import ATARI, look_up
 
 
 def read_dopamine(path: Path) -> list[Run]:
@@ -85,11 +83,16 @@ def _run(
     curve = sorted(curve)
     time = np.array([t for t, _ in curve], dtype=float)
     if kind == "frames":
-        time = time / FRAMES_PER_STEP
-    elif kind == "iteration" and game in atari_scores():
-        time = (time + 1) * ITERATION_STEPS  # counted from 0; a score stands at its end
+        time = time / frames_per_step(game)
+    elif kind == "iteration" and _is_atari(game):
+        time = (time + 1) * ATARI.iteration_steps  # counted from 0; a score stands at its end
     scores = np.array([value for _, value in curve], dtype=float)
     return Run(game, agent, run, time.astype(np.int64), {SCORE: scores}, path)
+
+
+def _is_atari(game: str) -> bool:
+    listing = look_up(game)
+    return listing is not None and listing.suite is ATARI and listing.game in ATARI.games
 
 
 def _game_of(path: Path) -> str:
@@ -97,6 +100,6 @@ def _game_of(path: Path) -> str:
     words = path.name.split(".")[0].split("_")
     for start in range(len(words)):
         game = canonical_game("_".join(words[start:]))
-        if game in atari_scores():
+        if _is_atari(game):
             return game
     raise UserError(f"{path}: the file's name is no Atari game; call it as in asterix.json")

@@ -15,7 +15,6 @@ from jaxtyping import Float, Int
 from munchausen._src.errors import unknown
 
 SCORE, ACTION_GAP = "score", "action_gap"  # columns
-FRAMES_PER_STEP = 4  # of the Atari games; one step is one frame elsewhere
 
 # The order of tables and legends: plain agents before their Munchausen forms, as in the paper.
 _ORDER = (

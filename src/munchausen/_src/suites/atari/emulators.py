@@ -1,12 +1,8 @@
-"""Atari 2600 through ale-py's vector environment, under the protocol of the paper.
-
-Modern (Machado et al. 2018, as in Dopamine and the paper): sticky actions 0.25, a lost life ends
-nothing, no no-op starts, no fire on reset. Original (Mnih et al. 2015, the paper's appendix on
-Asterix): no sticky actions, and a lost life is a terminal for learning while the game goes on.
+"""Atari 2600 through ale-py's vector environment, under the paper's protocols.
 
 Both: ALE's grayscale, the maximum of the last two of four skipped frames, area interpolation to
-84 × 84, the minimal action set, episodes cut at 27,000 agent steps. Rewards are handed on
-unclipped: returns count them so, and the learner clips.
+84 × 84, the minimal action set, no no-op starts, no fire on reset, episodes cut at 27,000 agent
+steps. Rewards are handed on unclipped: returns count them so, and the learner clips.
 """
 
 import os
@@ -18,28 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from munchausen._src.errors import UserError, install_line
 from munchausen._src.kernels.machine import cores
+from munchausen._src.suites.atari import ATARI, FRAME_SHAPE, FRAME_SKIP
 from munchausen._src.suites.spec import EnvironmentSpec, HostSteps
 
-# The rows of the paper's table of scores.
-# fmt: off
-GAMES = (
-    "AirRaid", "Alien", "Amidar", "Assault", "Asterix", "Asteroids", "Atlantis", "BankHeist",
-    "BattleZone", "BeamRider", "Berzerk", "Bowling", "Boxing", "Breakout", "Carnival", "Centipede",
-    "ChopperCommand", "CrazyClimber", "DemonAttack", "DoubleDunk", "ElevatorAction", "Enduro",
-    "FishingDerby", "Freeway", "Frostbite", "Gopher", "Gravitar", "Hero", "IceHockey", "Jamesbond",
-    "JourneyEscape", "Kangaroo", "Krull", "KungFuMaster", "MontezumaRevenge", "MsPacman",
-    "NameThisGame", "Phoenix", "Pitfall", "Pong", "Pooyan", "PrivateEye", "Qbert", "Riverraid",
-    "RoadRunner", "Robotank", "Seaquest", "Skiing", "Solaris", "SpaceInvaders", "StarGunner",
-    "Tennis", "TimePilot", "Tutankham", "UpNDown", "Venture", "VideoPinball", "WizardOfWor",
-    "YarsRevenge", "Zaxxon",
-)
-# fmt: on
-
-PROTOCOLS = {"modern": "atari", "original": "atari-original"}  # and the suite of each
-
-FRAME_SKIP = 4
 CAP_FRAMES = 108_000  # 27,000 agent steps
 
 _NICE = 10  # added to the process's niceness for the emulators' threads
@@ -52,10 +30,8 @@ def rom_name(game: str) -> str:
 
 def make_vector(game: str, count: int, *, protocol: str, **changes: Any) -> Any:
     """ale-py's vector environment under a protocol. Its own defaults are those of neither."""
-    try:
-        from ale_py.vector_env import AtariVectorEnv
-    except ImportError as error:
-        raise UserError(f"atari/{game} needs an extra: {install_line('atari')}") from error
+    from ale_py.vector_env import AtariVectorEnv
+
     options: dict[str, Any] = {
         "autoreset_mode": "SameStep",
         "stack_num": 1,  # the replay stacks
@@ -110,8 +86,8 @@ class AtariEnvironments:
             ).result()
         self._lives_count = protocol == "original"
         self.spec = EnvironmentSpec(
-            name=f"{PROTOCOLS[protocol]}/{game}",
-            frame_shape=(84, 84),
+            name=f"{ATARI.protocols[protocol].prefix}/{game}",
+            frame_shape=FRAME_SHAPE,
             frame_dtype="uint8",
             actions=int(self._envs.single_action_space.n),
             truncates=True,
@@ -156,36 +132,40 @@ class AtariEnvironments:
         self._envs.close()
 
 
-class Twin:
-    """One game in colour, to be looked at beside the one an agent plays: the same seed and the
-    same actions give the same game."""
+class AtariScreen:
+    """The game that an agent plays, and a twin of it in colour to be looked at: the same seed and
+    the same actions give the same game."""
 
-    def __init__(self, game: str, seed: int, *, protocol: str):
-        self._env = make_vector(
+    def __init__(self, game: str, seed: int, *, protocol: str = "modern"):
+        self._seed = seed
+        self._played = AtariEnvironments(game, 1, protocol=protocol)
+        self._twin = make_vector(
             game, 1, protocol=protocol, grayscale=False, img_height=210, img_width=160
         )
-        self._screen = self._env.reset(seed=np.asarray([seed]))[0][0, 0]
+
+    def reset(self) -> np.ndarray:
+        self._screen = self._twin.reset(seed=np.asarray([self._seed]))[0][0, 0]
+        return self._played.reset([self._seed])
 
     def screen(self) -> np.ndarray:
         """[210, 160, 3]"""
         return self._screen
 
-    def step(self, action: np.ndarray) -> None:
-        self._screen = self._env.step(action.astype(np.int32))[0][0, 0]
+    def step(self, actions: np.ndarray) -> HostSteps:
+        self._played.send(actions)
+        self._screen = self._twin.step(actions.astype(np.int32))[0][0, 0]
+        return self._played.receive()
 
     def close(self) -> None:
-        self._env.close()
+        self._played.close()
+        self._twin.close()
 
 
-def protocol_of(suite: str) -> str:
-    return next(name for name, of_suite in PROTOCOLS.items() if of_suite == suite)
-
-
-def action_names(game: str) -> list[str]:
+def action_names(game: str, *, protocol: str = "modern") -> list[str]:
     """FIRE, UPRIGHT, … of the minimal action set."""
     from ale_py import Action
 
-    env = make_vector(game, 1, protocol="modern")
+    env = make_vector(game, 1, protocol=protocol)
     try:
         return [Action(x).name for x in env.ale.get_action_set()]
     finally:

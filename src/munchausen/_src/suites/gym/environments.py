@@ -1,12 +1,6 @@
-"""Gymnasium environments with discrete actions, as a batch on the host.
+"""Gymnasium environments with discrete actions, as a batch on the host."""
 
-One is named as Gymnasium names it: `ID`, or `module:ID` where importing a module registers it.
-Nothing is imported because a file says so: a run's folder may be somebody else's.
-"""
-
-import importlib
 import os
-import sys
 from typing import Any
 
 import gymnasium
@@ -14,45 +8,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import FlattenObservation
 
-from munchausen._src.errors import TrainingDiverged, UserError, install_line, unknown
+from munchausen._src.errors import TrainingDiverged, UserError, install_line
+from munchausen._src.suites.gym import check_known
 from munchausen._src.suites.spec import EnvironmentSpec, HostSteps
-
-# Those with presets of their own; any other id with discrete actions works too.
-CLASSIC = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "LunarLander-v3")
-
-
-def module_of(name: str) -> str:
-    """Of `gym/module:ID`; empty where there is none."""
-    return name.removeprefix("gym/").rpartition(":")[0]
-
-
-def import_module_of(name: str) -> None:
-    """For those who were given that name by their user."""
-    if module := module_of(name):
-        import_by_name(module)
-
-
-def import_by_name(module: str) -> None:
-    try:
-        importlib.import_module(module)
-    except (ImportError, TypeError, ValueError) as error:
-        raise UserError(f"cannot import {module!r}: {error}") from error
-
-
-def check_known(name: str) -> None:
-    """Refuses an id, or `module:ID`, that no imported module has registered."""
-    module, _, id = name.rpartition(":")
-    if module and module not in sys.modules:
-        raise UserError(
-            f"gym/{name} is registered by {module!r}: if you trust that module, --import {module} "
-            f"(in Python: import {module})"
-        )
-    if id not in gymnasium.registry:
-        classic = ", ".join(f"gym/{x}" for x in CLASSIC)
-        own = "for one of your own, gym/MODULE:ID or --import MODULE"
-        known = [f"gym/{x}" for x in gymnasium.registry]
-        there_are = f"{classic} and others of Gymnasium; {own}"
-        raise unknown("environment", f"gym/{id}", known, there_are)
 
 
 class GymEnvironments:
@@ -143,10 +101,11 @@ def _flattens(space: gymnasium.Space) -> bool:
 
 
 class GymScreen:
-    """One environment that can be looked at."""
+    """One environment that can be looked at while an agent plays it."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, seed: int):
         check_known(name)
+        self._seed = seed
         try:
             # Pygame draws into memory then, and does not look for a screen.
             os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
@@ -159,15 +118,19 @@ class GymScreen:
             raise UserError(f"gym/{name} cannot be drawn here: {error}") from error
         self._first_action = int(self._env.action_space.start)
 
-    def reset(self, seed: int) -> np.ndarray:
-        return np.asarray(self._env.reset(seed=seed)[0], np.float32)
-
-    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool]:
-        frame, reward, terminated, truncated, _ = self._env.step(action + self._first_action)
-        return np.asarray(frame, np.float32), float(reward), terminated, truncated
+    def reset(self) -> np.ndarray:
+        return np.asarray(self._env.reset(seed=self._seed)[0], np.float32)[None]
 
     def screen(self) -> np.ndarray:
         return self._env.render()
+
+    def step(self, actions: np.ndarray) -> HostSteps:
+        frame, reward, terminated, truncated, _ = self._env.step(
+            int(actions[0]) + self._first_action
+        )
+        frames, rewards = np.asarray(frame, np.float32)[None], np.array([reward], np.float32)
+        ended, cut = np.array([terminated]), np.array([truncated])
+        return HostSteps(frames, rewards, ended, cut, ended | cut, None)
 
     def close(self) -> None:
         self._env.close()

@@ -5,10 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from munchausen._src.errors import UserError, install_line
 from munchausen._src.suites.spec import EnvironmentSpec, JaxStep
-
-GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
 
 
 class MinAtar:
@@ -17,11 +14,9 @@ class MinAtar:
     spec: EnvironmentSpec
 
     def __init__(self, game: str):
-        try:
-            import pgx
-            import pgx_minatar  # noqa: F401  (pgx names it only when it is missing)
-        except ImportError as error:
-            raise UserError(f"minatar/{game} needs an extra: {install_line('minatar')}") from error
+        import pgx
+        import pgx_minatar  # noqa: F401  (pgx names it only when it is missing)
+
         self._env = pgx.make(f"minatar-{game}")  # type: ignore[arg-type]
         self.spec = EnvironmentSpec(
             name=f"minatar/{game}",
