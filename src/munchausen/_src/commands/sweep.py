@@ -82,12 +82,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--address", help="of the Ray cluster (default: the one Ray finds)")
     parser.add_argument("--gpu-fraction", help="of a GPU for each process: 0.5 puts two on one")
     parser.add_argument("--cpus", default="1", help="of a Ray node for each process (default 1)")
-    group = parser.add_argument_group("fields of the agent: one value, or several to compare")
-    for name, field in FIELDS.items():
-        help = field.metadata["help"].replace("%", "%%")
+    group = parser.add_argument_group(
+        "fields of the agent: one value, or several to compare", field_flags.SCHEDULES
+    )
+    for name in FIELDS:
         flag = "--env-count" if name == "envs" else "--" + name.replace("_", "-")
         value = field_flags.metavar(name)
-        group.add_argument(flag, dest=f"field_{name}", metavar=f"{value}[,…]", help=help)
+        group.add_argument(
+            flag, dest=f"field_{name}", metavar=f"{value}[,…]", help=field_flags.help_of(name)
+        )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from munchausen._src import suites as envs
+from munchausen._src.agents.over_time import playing_regulariser
 from munchausen._src.core.backup import Regulariser
 from munchausen._src.errors import UserError
 from munchausen._src.experiment.checkpoint import (
@@ -39,7 +40,7 @@ class Policy(NamedTuple):
 
     @property
     def regulariser(self) -> Regulariser:
-        return self.settings.lanes[self.lane].regulariser
+        return playing_regulariser(self.settings.lanes[self.lane].config, self.step)
 
 
 def environment_spec(settings: Settings) -> EnvironmentSpec:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from munchausen._src import suites as envs
+from munchausen._src.agents.over_time import regulariser_at
 from munchausen._src.core.learner import LearnerState
 from munchausen._src.core.replay import Transitions
 from munchausen._src.errors import UserError, install_line
@@ -88,8 +89,8 @@ def cpu_seconds(settings: Settings, say: Callable[[str], Any]) -> float:
 
 
 def _update_seconds(settings: Settings) -> float:
-    config, spec = settings.config, envs.spec_of(settings.listing)
-    steps = make_steps(config, spec, munchausen=config.alpha != 0)
+    config, spec = settings.begun().config, envs.spec_of(settings.listing)
+    steps = make_steps(config, spec, munchausen=config.munchausen)
 
     def update(state: LearnerState, batch: Transitions, regulariser: Any, key: Any) -> LearnerState:
         views = steps.learner.view(state.target, batch)
@@ -101,7 +102,7 @@ def _update_seconds(settings: Settings) -> float:
     numbers, whole = jnp.zeros(size), jnp.zeros(size, jnp.int32)
     batch = Transitions(frames, whole, numbers, numbers, frames)
     state = jax.jit(steps.learner.init)(key)
-    regulariser = settings.lanes[0].regulariser
+    regulariser = regulariser_at(config, 0)
     program = compiled(update, config.precision, uses_up_first=True)
     seconds = []
     for _ in range(1 + _TIMED):  # the first one compiles

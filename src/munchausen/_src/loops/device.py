@@ -58,7 +58,7 @@ class DeviceLoop:
         self.config = config
         self.env = env
         self.lanes = lanes
-        munchausen = any(spec.regulariser.alpha != 0 for spec in lanes)
+        munchausen = any(spec.config.munchausen for spec in lanes)
         self.steps: Steps = make_steps(config, env.spec, munchausen=munchausen)
         batched = jax.default_backend() != "cpu" if batched is None else batched
         self.width = len(lanes) if batched else 1

@@ -64,7 +64,7 @@ class HostLoop:
         self.batch = config.envs // batches  # environments of one lane that step at once
         self.envs = [make_envs(len(lanes) * self.batch) for _ in range(batches)]
         self.spec: EnvironmentSpec = self.envs[0].spec
-        munchausen = any(spec.regulariser.alpha != 0 for spec in lanes)
+        munchausen = any(spec.config.munchausen for spec in lanes)
         self.steps = make_steps(config, self.spec, munchausen=munchausen)
         self.programs = HostPrograms(self.steps, len(lanes), self.batch)
         # The actions on their way: asked for, their outcome not yet received.

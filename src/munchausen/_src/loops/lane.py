@@ -13,8 +13,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
-from munchausen._src.agents.config import AgentConfig
-from munchausen._src.core.actor import act, epsilon_at
+from munchausen._src.agents.config import AgentConfig, LaneSpec
+from munchausen._src.agents.over_time import epsilon_at, regulariser_at
+from munchausen._src.core.actor import act
 from munchausen._src.core.backup import Regulariser
 from munchausen._src.core.heads import Loss
 from munchausen._src.core.learner import (
@@ -41,14 +42,6 @@ from munchausen._src.core.replay import (
     update_priorities,
 )
 from munchausen._src.suites import EnvironmentSpec
-
-
-class LaneSpec(NamedTuple):
-    """What may differ between runs that share a program."""
-
-    agent: str
-    seed: int
-    regulariser: Regulariser
 
 
 class Lane(NamedTuple):
@@ -103,7 +96,7 @@ class Steps(NamedTuple):
             lane.learner.online,
             current_observations(lane.ring, config.stack, first, count),
             epsilon=epsilon_at(config, t + jnp.arange(count)),
-            tau=lane.regulariser.tau,
+            tau=regulariser_at(config, t, lane.regulariser).tau,
             exploration=config.exploration,
             draw_key=draw_key,
             explore_key=explore_key,
@@ -148,6 +141,7 @@ class Steps(NamedTuple):
     ) -> tuple[Lane, UpdateMetrics]:
         """So many gradient steps (a group's). Metrics have the updates as leading axis."""
         key = jax.random.fold_in(lane.learn_key, t)
+        lane = lane._replace(regulariser=regulariser_at(self.config, t, lane.regulariser))
         updates = self.config.updates_per_group if updates is None else updates
         if lane.priorities is None:
             return self._learn_uniform(lane, key, updates)
@@ -281,8 +275,9 @@ def add_axis(tree: Any) -> Any:
 
 
 def stack_regularisers(specs: list[LaneSpec]) -> Regulariser:
+    """Of step 0: a schedule takes the place of its number as the clock goes on."""
     return jax.tree.map(
-        lambda *x: jnp.asarray(x, jnp.float32), *[spec.regulariser for spec in specs]
+        lambda *x: jnp.asarray(x, jnp.float32), *[regulariser_at(s.config, 0) for s in specs]
     )
 
 
