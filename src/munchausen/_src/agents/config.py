@@ -106,10 +106,7 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name in SCHEDULABLE and callable(value):
-                object.__setattr__(self, field.name, value := as_schedule(value))
-            check_range(field, value)
+            check_range(field, getattr(self, field.name))
         _check_together(self)
 
     @property

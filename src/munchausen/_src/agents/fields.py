@@ -11,8 +11,8 @@ from munchausen._src.errors import UserError
 def declare(
     default: Any,
     help: str,
-    low: float | None = None,
-    high: float | None = None,
+    low: float | int | None = None,
+    high: float | int | None = None,
     *,
     source: str | None = None,
 ) -> Any:
@@ -46,7 +46,7 @@ def range_in_words(field: dataclasses.Field) -> str:
     return f"at most {high:g}" if high is not None else ""
 
 
-def _wrong(field: dataclasses.Field, number: float) -> str | None:
+def _wrong(field: dataclasses.Field, number: float | int) -> str | None:
     low, high = field.metadata["low"], field.metadata["high"]
     outside = (low is not None and number < low) or (high is not None and number > high)
     if outside or math.isnan(number):

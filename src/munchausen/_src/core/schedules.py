@@ -38,7 +38,7 @@ class Schedule(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def extremes(self) -> tuple[tuple[int | None, float], ...]:
+    def extremes(self) -> tuple[tuple[int | None, float | int], ...]:
         """Steps (None: the last of the run) and values between which all others lie."""
 
     def resolved(self, steps: int) -> "Schedule":
@@ -51,8 +51,8 @@ class Schedule(abc.ABC):
 class _Ramp(Schedule):
     """From `start` to `end` over `steps`, and `end` from then on; None is the run's length."""
 
-    start: float
-    end: float
+    start: float | int
+    end: float | int
     steps: int | None = None
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class _Ramp(Schedule):
         """The value when `share` of the steps are taken. `xp` is numpy or jax.numpy."""
 
     @property
-    def extremes(self) -> tuple[tuple[int | None, float], ...]:
+    def extremes(self) -> tuple[tuple[int | None, float | int], ...]:
         return (0, self.start), (self.steps, self.end)
 
     def resolved(self, steps: int) -> "_Ramp":
@@ -117,12 +117,10 @@ class Piecewise(Schedule):
     """`values[i]` from step `boundaries[i − 1]`, that one included, to before `boundaries[i]`.
     As text they take turns: value, boundary, value, …"""
 
-    values: tuple[float, ...]
+    values: tuple[float | int, ...]
     boundaries: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", tuple(self.values))
-        object.__setattr__(self, "boundaries", tuple(self.boundaries))
         if len(self.values) != len(self.boundaries) + 1:
             raise UserError(
                 f"piecewise needs one value more than boundaries, not {len(self.values)} and "
@@ -141,7 +139,7 @@ class Piecewise(Schedule):
         return value
 
     @property
-    def extremes(self) -> tuple[tuple[int | None, float], ...]:
+    def extremes(self) -> tuple[tuple[int | None, float | int], ...]:
         return tuple(zip((0, *self.boundaries), self.values, strict=True))
 
     def __str__(self) -> str:
@@ -170,7 +168,7 @@ class Function(Schedule):
         return jnp.vectorize(lambda s: jnp.asarray(function(s), jnp.float32))(step)
 
     @property
-    def extremes(self) -> tuple[tuple[int | None, float], ...]:
+    def extremes(self) -> tuple[tuple[int | None, float | int], ...]:
         """Of a grid over the run, with its end; nothing before the run's length is known."""
         if self.steps is None:
             return ()
@@ -246,10 +244,10 @@ def parse(text: str) -> Schedule:
     if name == "piecewise":
         if len(numbers) < 3 or len(numbers) % 2 == 0:
             raise wrong
-        return Piecewise(tuple(numbers[::2]), tuple(_whole(x) for x in numbers[1::2]))
+        return Piecewise(tuple(numbers[::2]), tuple(_whole(x, text) for x in numbers[1::2]))
     if len(numbers) not in (2, 3):
         raise wrong
-    return _RAMPS[name](numbers[0], numbers[1], *map(_whole, numbers[2:]))
+    return _RAMPS[name](numbers[0], numbers[1], *(_whole(x, text) for x in numbers[2:]))
 
 
 def _numpy_for(step: Step) -> Any:
@@ -257,20 +255,21 @@ def _numpy_for(step: Step) -> Any:
     return np if isinstance(step, int | float) else jnp
 
 
-def _join(kind: type, *numbers: float) -> str:
+def _join(kind: type, *numbers: float | int) -> str:
     return ":".join([_NAMES[kind], *map(_spell, numbers)])
 
 
-def _spell(number: float) -> str:
+def _spell(number: float | int) -> str:
     """5e-5, 1 and 0.01: the shortest text that reads back as the same number."""
     if isinstance(number, int):
         return str(number)
     return re.sub(r"e\+?(-?)0*", r"e\1", repr(float(number)).removesuffix(".0"))
 
 
-def _whole(number: float) -> Any:
-    """1e6 is a whole number; what is none stays as it is, for the schedule to refuse."""
-    return int(number) if math.isfinite(number) and number == int(number) else number
+def _whole(number: float, text: str) -> int:
+    if not number.is_integer():
+        raise UserError(f"{text}: steps are whole numbers, not {number:g}")
+    return int(number)
 
 
 def _check_numbers(schedule: Schedule, *numbers: Any) -> None:
@@ -279,7 +278,7 @@ def _check_numbers(schedule: Schedule, *numbers: Any) -> None:
             raise UserError(f"{schedule}: {number!r} is no finite number")
 
 
-def _check_steps(schedule: Schedule, steps: tuple[Any, ...]) -> None:
+def _check_steps(schedule: Schedule, steps: tuple[int, ...]) -> None:
     for step in steps:
-        if not isinstance(step, int | np.integer) or not 1 <= step < 2**31:
-            raise UserError(f"{schedule}: steps are whole numbers from 1 on, not {step!r}")
+        if not 1 <= step < 2**31:
+            raise UserError(f"{schedule}: steps are counted from 1 to 2³¹ - 1, not {step}")
