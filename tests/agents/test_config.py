@@ -59,7 +59,7 @@ def test_to_json_and_back():
     read = AgentConfig.from_json(data)
     assert read.tau == Cosine(0.1, 0.01, 600)
     assert dataclasses.replace(read, learning_rate=config.learning_rate) == config
-    with pytest.raises(UserError, match="'decay'.* give it again from Python"):
+    with pytest.raises(UserError, match=r"'decay'.* give it again from Python"):
         read.resolved(600)
 
 

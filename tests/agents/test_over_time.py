@@ -96,5 +96,5 @@ class TestPlaying:
 
     def test_a_draw_needs_its_temperature(self):
         lost = config(tau="function:f", exploration="stochastic")
-        with pytest.raises(UserError, match="'f' .* give it again"):
+        with pytest.raises(UserError, match=r"'f' .* give it again"):
             playing_regulariser(lost, 7)
