@@ -26,7 +26,10 @@ _DOPAMINE = "Dopamine's configurations, which the paper starts from"
 @dataclass(frozen=True)
 class AgentConfig:
     """By default the paper's regime on Atari, with Adam-DQN. Periods, lengths and the steps of
-    schedules are in agent steps (on Atari 1 agent step = 4 frames)."""
+    schedules are in agent steps (on Atari 1 agent step = 4 frames).
+
+    The default of a new field must be what runs did before it had a name: so are older runs read.
+    """
 
     # The regulariser: what makes it Munchausen.
     alpha: float | Schedule = declare(0.0, "weight of the scaled log-policy in the reward", 0, 1)

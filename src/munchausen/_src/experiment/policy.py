@@ -109,6 +109,8 @@ def load_policy(path: Path) -> Policy:
         settings = Settings.from_json(about["settings"])
         lane, step = int(about["lane"]), int(about["step"])
         settings.lanes[lane]
+    except UserError as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
         # Its hash is right, so it was made by somebody, not damaged.
         raise UserError(f"{path} is no saved agent: its settings cannot be read") from error
