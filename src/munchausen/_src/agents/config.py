@@ -105,7 +105,9 @@ class AgentConfig:
         1,
         source=_PAPER,
     )
-    evaluation_epsilon: float = declare(0.001, "the same when evaluating", 0, 1, source=_DOPAMINE)
+    evaluation_epsilon: float = declare(
+        0.001, "probability of a random action when evaluating", 0, 1, source=_DOPAMINE
+    )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

@@ -46,5 +46,5 @@ def playing_regulariser(config: AgentConfig, step: int) -> Regulariser:
     the file of an agent does not hold are no hindrance where they are not needed."""
     needless = ("alpha", "tau") if config.exploration == "greedy" else ("alpha",)
     own = {name: getattr(config, name) for name in needless}
-    lost = {name: 0.0 for name, x in own.items() if isinstance(x, Function) and x.lost}
+    lost = {k: 0.0 for k, x in own.items() if isinstance(x, Function) and x.function is None}
     return regulariser_at(dataclasses.replace(config, **lost), step)

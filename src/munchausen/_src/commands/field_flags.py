@@ -27,8 +27,9 @@ def metavar(name: str) -> str:
 
 
 def help_of(name: str) -> str:
-    words = [FIELDS[name].metadata["help"], range_in_words(FIELDS[name])]
-    return ", ".join(filter(None, words)).replace("%", "%%")
+    field = FIELDS[name]
+    limits = f" ({words})" if (words := range_in_words(field)) else ""
+    return (field.metadata["help"] + limits).replace("%", "%%")
 
 
 def read(options: argparse.Namespace) -> dict[str, Any]:

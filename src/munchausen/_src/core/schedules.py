@@ -78,9 +78,8 @@ class _Ramp(Schedule):
         return dataclasses.replace(self, steps=steps) if self.steps is None else self
 
     def __str__(self) -> str:
-        return _join(
-            type(self), self.start, self.end, *([] if self.steps is None else [self.steps])
-        )
+        own = () if self.steps is None else (self.steps,)
+        return _join(type(self), self.start, self.end, *own)
 
 
 class Linear(_Ramp):
@@ -185,11 +184,6 @@ class Function(Schedule):
         if values.ndim > 1:
             raise UserError(f"the function {self.name!r} is no schedule: it makes arrays of a step")
         return tuple(zip(steps.tolist(), values.tolist(), strict=True))
-
-    @property
-    def lost(self) -> bool:
-        """Whether only its name is known."""
-        return self.function is None
 
     def resolved(self, steps: int) -> "Function":
         return dataclasses.replace(self, steps=steps)
