@@ -13,7 +13,7 @@ import numpy as np
 from safetensors import SafetensorError
 
 from munchausen._src.agents import AgentConfig
-from munchausen._src.agents.config import parse_probability, parse_whole
+from munchausen._src.agents.fields import parse_probability, parse_whole
 from munchausen._src.core.actor import act, values
 from munchausen._src.errors import UserError
 from munchausen._src.experiment.evaluation import evaluate

@@ -1,11 +1,13 @@
-"""How a field is declared: its default with the source of the number, its help, its range."""
+"""How a field is declared (its default with the source of the number, its help, its range), read
+from what a user gives, and checked."""
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
-from munchausen._src.core.schedules import Schedule
-from munchausen._src.errors import UserError
+from munchausen._src.core.schedules import Schedule, as_schedule, is_schedule_text
+from munchausen._src.core.schedules import parse as parse_schedule
+from munchausen._src.errors import UserError, unknown
 
 
 def declare(
@@ -59,3 +61,82 @@ def _wrong(field: dataclasses.Field, number: float | int) -> str | None:
 
 def _help(field: dataclasses.Field) -> str:
     return field.metadata["help"]
+
+
+def parse_value(name: str, hint: Any, value: Any) -> Any:
+    """`value` as the type of its field; text as a command line gives it is understood."""
+    if Schedule in get_args(hint):
+        return _number_or_schedule(name, value)
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        if value not in choices:
+            raise unknown(f"{name}", str(value), choices)
+        return value
+    wanted = {int: "a whole number", float: "a number", bool: "true or false"}.get(hint, "text")
+    wrong = UserError(f"{name} must be {wanted}, not {value!r}")
+    if hint is bool:
+        if isinstance(value, str):
+            value = {"true": True, "false": False}.get(value.lower())
+        if not isinstance(value, bool):
+            raise wrong
+        return value
+    if isinstance(value, bool):
+        raise wrong
+    if hint is int:
+        try:
+            return int(value) if isinstance(value, str) else _whole(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+        try:
+            return _whole(float(value))  # 1e6
+        except (TypeError, ValueError, OverflowError):
+            raise wrong from None
+    if hint is float:
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise wrong from None
+    if not isinstance(value, str):
+        raise wrong
+    return value
+
+
+def json_value(value: Any) -> Any:
+    infinite = isinstance(value, float) and math.isinf(value)
+    return str(value) if infinite or isinstance(value, Schedule) else value
+
+
+def _number_or_schedule(name: str, value: Any) -> float | Schedule:
+    if callable(value):
+        return as_schedule(value)
+    try:
+        if isinstance(value, str) and is_schedule_text(value):
+            return parse_schedule(value)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
+    try:
+        return parse_value(name, float, value)
+    except UserError:
+        raise UserError(
+            f"{name} must be a number or a schedule such as linear:1:0.1:50000, not {value!r}"
+        ) from None
+
+
+def parse_whole(name: str, value: Any, least: int) -> int:
+    number = parse_value(name, int, value)
+    if number < least:
+        raise UserError(f"{name} must be at least {least}, not {number}")
+    return number
+
+
+def parse_probability(name: str, value: Any) -> float:
+    number = parse_value(name, float, value)
+    if not 0 <= number <= 1:
+        raise UserError(f"{name} must be in [0, 1], not {number:g}")
+    return number
+
+
+def _whole(number: Any) -> int:
+    if int(number) != number:
+        raise ValueError
+    return int(number)

@@ -3,8 +3,8 @@
 import argparse
 from typing import Any, Literal, get_args, get_origin
 
-from munchausen._src.agents.config import FIELDS, HINTS, SCHEDULABLE, parse_value
-from munchausen._src.agents.fields import range_in_words
+from munchausen._src.agents.config import FIELDS, HINTS, SCHEDULABLE
+from munchausen._src.agents.fields import parse_value, range_in_words
 from munchausen._src.errors import UserError
 
 SCHEDULES = """\

@@ -8,7 +8,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from munchausen._src.agents.config import FIELDS, parse_value
+from munchausen._src.agents.config import FIELDS
+from munchausen._src.agents.fields import parse_value
 from munchausen._src.commands import field_flags
 from munchausen._src.commands.console import import_named, printable, program, speaker, table, whole
 from munchausen._src.commands.sweep_plan import show_plan

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from munchausen._src.agents import DEFAULT_AGENT
-from munchausen._src.agents.config import parse_value
+from munchausen._src.agents.fields import parse_value
 from munchausen._src.commands import field_flags
 from munchausen._src.commands.console import program, speaker, whole
 from munchausen._src.errors import TrainingDiverged, UserError, writing

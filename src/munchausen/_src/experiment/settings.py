@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from munchausen._src.agents import AgentConfig, override, resolve
-from munchausen._src.agents.config import LaneSpec, json_value
+from munchausen._src.agents.config import LaneSpec
+from munchausen._src.agents.fields import json_value
 from munchausen._src.core.schedules import Schedule
 from munchausen._src.errors import UserError
 from munchausen._src.suites import Listing, find

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from munchausen._src.agents.config import FIELDS, HINTS, parse_value
+from munchausen._src.agents.config import FIELDS, HINTS
+from munchausen._src.agents.fields import parse_value
 from munchausen._src.core.schedules import Schedule
 from munchausen._src.errors import UserError, unknown
 from munchausen._src.experiment.settings import Settings, make_settings
