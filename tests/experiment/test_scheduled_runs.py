@@ -60,7 +60,7 @@ def test_it_learns_by_the_schedule(env, network, shape, changed):
     constant = {name: text.split(":")[1] for name, text in changed.items()}
     observation = np.arange(np.prod(shape)).reshape(shape) % 3 / 2
     agents = [
-        Agent("m-dqn", env=env, network=network, learning_rate=1e-2, **CHANGES | given)
+        Agent("m-dqn", env=env, network=network, **{"learning_rate": 1e-2} | CHANGES | given)
         for given in (constant, changed)
     ]
     q = [agent.learn(800).q_values(observation) for agent in agents]
