@@ -23,9 +23,9 @@ from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from munchausen._src.agents import resolve
-from munchausen._src.core.backup import Regulariser
+from munchausen._src.agents.config import LaneSpec
 from munchausen._src.kernels.compiling import OPTIONS
-from munchausen._src.loops.lane import LaneSpec, make_steps, over_lanes, stack_regularisers
+from munchausen._src.loops.lane import make_steps, over_lanes, stack_regularisers
 from munchausen._src.suites import EnvironmentSpec
 
 H200 = """
@@ -63,8 +63,7 @@ def compile_learner(agent: str, suite: str, lanes: int) -> str:
         scale=1 / 255 if suite == "atari" else 1.0,
     )
     steps = make_steps(config, spec, munchausen=config.alpha != 0)
-    regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
-    regularisers = stack_regularisers([LaneSpec(agent, 0, regulariser)] * lanes)
+    regularisers = stack_regularisers([LaneSpec(agent, 0, config)] * lanes)
     first = jnp.zeros((lanes, config.envs, *shape), dtype)
     keys = jax.random.split(jax.random.key(0), lanes)
     lane = jax.eval_shape(jax.vmap(steps.init), keys, regularisers, first)

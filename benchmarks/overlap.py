@@ -36,12 +36,11 @@ from typing import Any
 import jax
 
 from munchausen._src.agents import override, resolve
-from munchausen._src.core.backup import Regulariser
+from munchausen._src.agents.config import LaneSpec
 from munchausen._src.experiment.bench import Bench
 from munchausen._src.kernels.compiling import OPTIONS
 from munchausen._src.kernels.machine import cores
 from munchausen._src.loops.host import HostLoop
-from munchausen._src.loops.lane import LaneSpec
 from munchausen._src.suites import find
 from munchausen._src.suites.atari.emulators import AtariEnvironments
 
@@ -157,7 +156,7 @@ class Trial:
         if "envs" in tried:
             changes["envs"] = str(tried["envs"])
         config = override(resolve(args.agent, self.listing.prefix), changes)
-        lane = LaneSpec(args.agent, 0, Regulariser(config.alpha, config.tau, config.clip_min))
+        lane = LaneSpec(args.agent, 0, config)
         options = {name: tried[name] for name in ("threads", "nice") if name in tried}
         game, protocol = self.listing.game, self.listing.protocol
         make = partial(AtariEnvironments, game, protocol=protocol, **options)

@@ -13,16 +13,14 @@ import time
 import jax
 
 from munchausen._src.agents import override, resolve
-from munchausen._src.core.backup import Regulariser
+from munchausen._src.agents.config import LaneSpec
 from munchausen._src.loops.device import DeviceLoop
-from munchausen._src.loops.lane import LaneSpec
 from munchausen._src.suites import find, make_jax
 
 
 def measure(agent: str, env: str, lanes: int, seconds: float, chunk: int, changes: dict) -> dict:
     config = override(resolve(agent, "minatar"), changes)
-    regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
-    specs = [LaneSpec(agent, seed, regulariser) for seed in range(lanes)]
+    specs = [LaneSpec(agent, seed, config) for seed in range(lanes)]
     loop = DeviceLoop(config, make_jax(find(env)), specs)
     chunk = max(1, chunk // config.group_steps) * config.group_steps
     begun = time.perf_counter()

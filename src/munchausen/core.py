@@ -32,14 +32,17 @@ from munchausen._src.core.replay import (
     Transitions,
     TransitionStore,
 )
+from munchausen._src.core.schedules import Cosine, Exponential, Linear, Piecewise, Schedule
 
 __all__ = [
     "Actor",
     "Backup",
     "Categorical",
+    "Cosine",
     "Decision",
     "Estimate",
     "Expected",
+    "Exponential",
     "FrameReplay",
     "FrameStore",
     "FrameTransitions",
@@ -48,12 +51,15 @@ __all__ = [
     "ImplicitQuantile",
     "Learner",
     "LearnerState",
+    "Linear",
     "Loss",
     "Metrics",
     "Outcome",
+    "Piecewise",
     "Quantile",
     "Regulariser",
     "Sample",
+    "Schedule",
     "TransitionReplay",
     "TransitionStore",
     "Transitions",

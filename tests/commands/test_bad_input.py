@@ -43,6 +43,19 @@ BAD_TRAINING = {
     "no step": (["--n-step", "0"], ["n_step must be at least 1, not 0"]),
     "epsilon above 1": (["--epsilon", "2"], ["epsilon must be in [0, 1], not 2"]),
     "learning rate 0": (["--learning-rate", "0"], ["learning_rate"]),
+    # Schedules.
+    "misspelt schedule": (["--tau", "linaer:0.1:0"], ["tau", "'linaer'", "'linear'"]),
+    "schedule without its end": (["--epsilon", "linear:1"], ["epsilon", "linear:START:END"]),
+    "schedule of no step": (["--tau", "linear:1:0:0"], ["tau", "counted from 1", "not 0"]),
+    "schedule out of range": (
+        ["--epsilon", "linear:1:-0.5:1000"],
+        ["epsilon must be in [0, 1], not -0.5", "linear:1:-0.5:1000", "at step 1000"],
+    ),
+    "schedule to no temperature": (
+        ["m-dqn-stochastic", "--tau", "linear:0.1:0:1000"],
+        ["--tau above 0", "0 at step 1000"],
+    ),
+    "schedule where none goes": (["--n-step", "linear:1:3"], ["n_step", "whole number"]),
     "no steps": (["--steps", "0"], ["steps must be at least 1"]),
     "seed below 0": (["--seed", "-1"], ["seed must be at least 0"]),
     "no name of an agent": ([""], ["an agent's name is missing"]),

@@ -5,8 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from munchausen._src.agents import override, resolve
-from munchausen._src.agents.building import epsilon_at
 from munchausen._src.core.actor import Actor
 from munchausen._src.core.heads import Expected
 from munchausen._src.core.network import batched
@@ -47,9 +45,3 @@ def test_stochastic_draws_from_the_softmax(epsilon):
     expected = (1 - epsilon) * np.asarray(policy(q, 0.5)) + epsilon / 4
     assert expected.max() - expected.min() > 0.05
     np.testing.assert_allclose(seen, expected, atol=0.015)
-
-
-def test_schedule_of_epsilon():
-    config = override(resolve("m-dqn", "atari"), {})
-    steps = jnp.array([0, 20_000, 20_000 + 125_000, 20_000 + 250_000, 10_000_000])
-    np.testing.assert_allclose(epsilon_at(config, steps), [1, 1, 0.505, 0.01, 0.01], rtol=1e-6)

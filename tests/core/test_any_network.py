@@ -214,7 +214,7 @@ class TestWhatDoesNotFit:
                 return self.weight @ x
 
         head = core.ImplicitQuantile(3, 4, 5)
-        with pytest.raises(UserError, match=r"5 fractions has shape \[3\]; .* needs \[5, actions\]"):
+        with pytest.raises(UserError, match=r"5 fractions has shape \[3\]; .* \[5, actions\]"):
             core.Actor(head).act(Flat(jnp.ones((3, 4))), jnp.ones((2, 4)), jax.random.key(0))
 
     def test_leading_axes(self):

@@ -61,15 +61,18 @@ def test_two_lines_make_a_jax_dqn_a_munchausen_dqn():
     }
     code = snippet(PAGE, "jax")
     exec(code, names)
-    m_dqn = core.Regulariser(0.9, 0.03, -1.0)
-    backup = jax.vmap(partial(core.backup, m_dqn))(q, actions, rewards, discounts, q_next)
+    backup = jax.vmap(partial(core.backup, core.Regulariser(0.9, 0.03, -1.0)))(
+        q, actions, rewards, discounts, q_next
+    )
     wanted = jax.vmap(lambda b, q: b.expectation(q))(backup, q_next)
     np.testing.assert_allclose(names["targets"], wanted, atol=1e-6, rtol=0)
     assert np.ptp(names["targets"]) > 1
 
     before = snippet(PAGE, "dqn")
     assert "core.Regulariser(0.9, 0.03, -1.0)" in code
-    exec(code.replace("core.Regulariser(0.9, 0.03, -1.0)", "core.Regulariser(0.0, 0.0, -1.0)"), names)
+    exec(
+        code.replace("core.Regulariser(0.9, 0.03, -1.0)", "core.Regulariser(0.0, 0.0, -1.0)"), names
+    )
     plain = names["targets"]
     exec(before, names)
     np.testing.assert_allclose(plain, names["targets"], atol=1e-6, rtol=0)

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import pytest
 
 from munchausen._src.agents import override, resolve
-from munchausen._src.core.backup import Regulariser
 from munchausen._src.kernels import compiling
 from munchausen._src.kernels.compiling import compiled
 from munchausen._src.loops.lane import make_steps
@@ -64,7 +63,7 @@ def test_precision_is_that_of_every_product(monkeypatch, agent, precision, whole
     spec = EnvironmentSpec("game", (84, 84), "uint8", 4, truncates=True, scale=1 / 255)
     steps = make_steps(config, spec, munchausen=True)
     frames = jnp.zeros((config.envs, 84, 84), jnp.uint8)
-    regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
+    regulariser = config.regulariser
     lane = jax.eval_shape(steps.init, jax.random.key(0), regulariser, frames)
     t = jax.ShapeDtypeStruct((), jnp.int32)
     for program in (partial(steps.learn, updates=1), steps.act):

@@ -7,9 +7,8 @@ import pytest
 
 from corridor import Corridor
 from munchausen._src.agents import AGENTS, override, resolve
-from munchausen._src.core.backup import Regulariser
+from munchausen._src.agents.config import LaneSpec
 from munchausen._src.loops.device import DeviceLoop
-from munchausen._src.loops.lane import LaneSpec
 from munchausen._src.loops.lanes import lane_of
 
 SMALL = {
@@ -31,8 +30,7 @@ SMALL = {
 def make_loop(agent="m-dqn", seeds=(0,), *, lanes=None, batched=None, **changes):
     config = override(resolve(agent, "gym"), SMALL | changes)
     if lanes is None:
-        regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
-        lanes = [LaneSpec(agent, seed, regulariser) for seed in seeds]
+        lanes = [LaneSpec(agent, seed, config) for seed in seeds]
     return DeviceLoop(config, Corridor(), lanes, batched=batched)
 
 
@@ -140,9 +138,7 @@ def test_lanes_as_a_batch_axis_equal_their_single_runs_up_to_rounding():
 def test_agents_that_differ_in_the_regulariser_share_a_program():
     names = ("adam-dqn", "soft-dqn", "al", "m-dqn")
     configs = {name: resolve(name, "gym") for name in names}
-    lanes = [
-        LaneSpec(name, 0, Regulariser(c.alpha, c.tau, c.clip_min)) for name, c in configs.items()
-    ]
+    lanes = [LaneSpec(name, 0, c) for name, c in configs.items()]
     loop = make_loop("adam-dqn", lanes=lanes)
     _, report = loop.advance(loop.init(), 0, 160)
     shared = report()

@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 
 from munchausen._src.agents import override, resolve
-from munchausen._src.core.backup import Regulariser
+from munchausen._src.agents.config import LaneSpec
 from munchausen._src.experiment.settings import make_settings
 from munchausen._src.experiment.training import Training
 from munchausen._src.loops.host import HostLoop
-from munchausen._src.loops.lane import LaneSpec
 from munchausen._src.suites import find, make_host
 
 SMALL = {
@@ -24,8 +23,7 @@ SMALL = {
 
 def make_loop(agent="m-dqn", seeds=(0,), env="gym/CartPole-v1", batches=1, **changes):
     config = override(resolve(agent, "gym"), SMALL | changes)
-    regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
-    lanes = [LaneSpec(agent, seed, regulariser) for seed in seeds]
+    lanes = [LaneSpec(agent, seed, config) for seed in seeds]
     return HostLoop(config, lambda count: make_host(find(env), count), lanes, batches=batches)
 
 

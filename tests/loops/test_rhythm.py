@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from munchausen._src.agents import override, resolve
-from munchausen._src.core.backup import Regulariser
+from munchausen._src.agents.config import LaneSpec
 from munchausen._src.core.replay.ring import gather
 from munchausen._src.loops.host import HostLoop
-from munchausen._src.loops.lane import LaneSpec
 from munchausen._src.suites.spec import EnvironmentSpec, HostSteps
 
 LENGTH = 7  # steps of an episode
@@ -58,7 +57,7 @@ def make_loop(log, batches=1, make_envs=Recorded, **changes):
         "clip_rewards": False,
     }
     config = override(resolve("m-dqn", "gym"), small | changes)
-    lane = LaneSpec("m-dqn", 0, Regulariser(config.alpha, config.tau, config.clip_min))
+    lane = LaneSpec("m-dqn", 0, config)
     loop = HostLoop(config, partial(make_envs, log), [lane], batches=batches)
     original = loop.programs._call
 

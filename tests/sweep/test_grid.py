@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from munchausen._src.core.schedules import Cosine
 from munchausen._src.errors import UserError
 from munchausen._src.sweep import local
 from munchausen._src.sweep.grid import (
@@ -79,6 +80,8 @@ def test_the_paper():
         (SMALL | {"overrides": {"aplha": 1}}, "'alpha'"),
         (SMALL | {"overrides": {"alpha": []}}, "different values"),
         (SMALL | {"overrides": {"alpha": ["x"]}}, "must be a number"),
+        (SMALL | {"overrides": {"tau": ["linaer:1:0"]}}, "did you mean 'linear'"),
+        (SMALL | {"overrides": {"tau": "cosine:1:0,cosine:1:0"}}, "different values"),
         (SMALL | {"overrides": 3}, "table"),
         (SMALL | {"seeds": 1000, "overrides": {"n_step": list(range(1, 100))}}, "runs; at most"),
     ],
@@ -95,6 +98,8 @@ def test_refused(data, said):
         ({"envs": ["minatar/brekout"]}, "'minatar/breakout'"),
         ({"envs": ["atari/Breakout", "Breakout"]}, "twice"),
         ({"overrides": {"alpha": [2]}}, "alpha must be in"),
+        ({"overrides": {"alpha": ["linear:0:2"]}}, "alpha must be in .* at its end"),
+        ({"overrides": {"alpha": ["function:f"]}}, "give it again from Python"),
     ],
 )
 def test_refused_when_planned(change, said):
@@ -106,6 +111,32 @@ def test_to_json_and_back():
     grid = grid_from(SMALL | {"overrides": {"clip_min": [-1, "-inf"], "clip_rewards": True}}, "x")
     assert grid_from(json.loads(json.dumps(grid.to_json())), "x") == grid
     assert dict(grid.overrides)["clip_min"] == (-1.0, float("-inf"))
+
+
+class TestSchedules:
+    """Values with colons in them, and commas between."""
+
+    DATA = SMALL | {"seeds": 1, "overrides": {"learning_rate": "cosine:5e-5:1e-6,1e-4"}}
+
+    def test_are_values(self):
+        grid = grid_from(self.DATA, "x")
+        assert dict(grid.overrides) == {"learning_rate": (Cosine(5e-5, 1e-6), 1e-4)}
+        as_list = SMALL | {"seeds": 1, "overrides": {"learning_rate": ["cosine:5e-5:1e-6", 1e-4]}}
+        assert grid_from(as_list, "x") == grid
+        assert grid_from(json.loads(json.dumps(grid.to_json())), "x") == grid
+
+    def test_of_a_job(self):
+        """Its name and its arguments do not say how long the run is: a sweep may go further, and
+        then it is the same job in the same folder."""
+        for steps in (400_000, 800_000):
+            job = make_jobs(grid_from(self.DATA | {"steps": steps}, "x"), 1)[0]
+            assert job.name == "minatar-breakout_dqn_learning_rate-cosine-5e-5-1e-6_seed0"
+            assert job.label == "dqn (learning_rate cosine:5e-5:1e-6)"
+            assert "--learning-rate=cosine:5e-5:1e-6" in job.arguments(Path("out"))
+
+    def test_are_of_the_runs_length(self):
+        first = configurations(grid_from(self.DATA | {"steps": 400_000}, "x"))[0]
+        assert first.config.learning_rate == Cosine(5e-5, 1e-6, 400_000)
 
 
 def test_the_difference_is_named():

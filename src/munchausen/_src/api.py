@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 
 from munchausen._src.agents import AgentConfig
 from munchausen._src.agents.building import make_actor
-from munchausen._src.agents.config import parse_probability, parse_whole
+from munchausen._src.agents.fields import parse_probability, parse_whole
 from munchausen._src.errors import UserError
 from munchausen._src.experiment.evaluation import evaluate
 from munchausen._src.experiment.folder import create, reopen
@@ -39,6 +39,8 @@ class Agent:
     """An agent on an environment, to train, ask and keep.
 
     Any field of `AgentConfig` can be given by name: `Agent("m-dqn", alpha=0.5, n_step=3)`.
+    ε, the learning rate, τ and α may also be schedules: `learning_rate="cosine:5e-5:1e-6"`, or
+    a function of the agent step. Without steps they last as long as the first call of `learn`.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class Agent:
             raise UserError("`out` is chosen at the first call of `learn`")
         done = self._training.step if self._training else 0
         total = done + round_up(steps, self.config.group_steps)
-        self._settings = replace(self._settings, steps=total)
+        self._settings = replace(self._settings, steps=total).begun()
         if self._training is None:
             if warning := check(self._settings):
                 warnings.warn(warning, stacklevel=2)

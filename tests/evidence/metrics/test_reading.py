@@ -110,13 +110,16 @@ def test_other_settings_of_one_name_are_kept_apart_and_said(tmp_path):
 
 def test_what_a_run_said_nothing_of_is_what_it_was(tmp_path):
     """Products were in tf32 before the configuration had a word for it."""
+    defaults = {"precision": "tf32", "n_step": 7}
     write_run(tmp_path / "a", [[1.0]])
     write_run(tmp_path / "b", [[2.0]], first_seed=1, precision="tf32")
-    table = read_table([tmp_path])
+    table = read_table([tmp_path], defaults=defaults)
+    assert {run.folder.config["config"]["precision"] for run in table.runs} == {"tf32"}
+    assert {run.folder.config["config"]["n_step"] for run in table.runs} == {1}  # as they say
     assert {run.agent for run in table.runs} == {"m-dqn"}
     assert not table.notes
     write_run(tmp_path / "c", [[3.0]], first_seed=2, precision="float32")
-    assert {run.agent for run in read_table([tmp_path]).runs} == {
+    assert {run.agent for run in read_table([tmp_path], defaults=defaults).runs} == {
         "m-dqn",
         "m-dqn (precision float32)",
     }

@@ -1,10 +1,10 @@
 """From an agent's data to the core's parts: its learner, its actor, its replay."""
 
-import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from munchausen._src.agents.config import AgentConfig
+from munchausen._src.agents.over_time import learning_rate_of
 from munchausen._src.core.actor import Actor
 from munchausen._src.core.learner import Learner
 from munchausen._src.core.replay import FrameReplay
@@ -33,7 +33,7 @@ def make_learner(
             key=key,
         )
 
-    munchausen = config.alpha != 0 if munchausen is None else munchausen
+    munchausen = config.munchausen if munchausen is None else munchausen
     return Learner(head, make_optimizer(config), make, munchausen)
 
 
@@ -54,19 +54,12 @@ def make_replay(config: AgentConfig, *, truncates: bool) -> FrameReplay:
 
 def make_optimizer(config: AgentConfig) -> optax.GradientTransformation:
     if config.optimizer == "adam":
-        return optax.adam(config.learning_rate, eps=config.optimizer_eps)
+        return optax.adam(learning_rate_of(config), eps=config.optimizer_eps)
     # TensorFlow 1, which made the published DQN curves, starts the second moment at 1.
     return optax.rmsprop(
-        config.learning_rate,
+        learning_rate_of(config),
         decay=0.95,
         eps=config.optimizer_eps,
         centered=True,
         initial_scale=1.0,
     )
-
-
-def epsilon_at(config: AgentConfig, step: Int[Array, "*B"]) -> Float[Array, "*B"]:
-    """1 during the warm-up, then linear to `epsilon` over `epsilon_decay_steps`."""
-    left = config.warmup_steps + config.epsilon_decay_steps - step
-    share = jnp.clip(left / config.epsilon_decay_steps, 0.0, 1.0)
-    return config.epsilon + (1.0 - config.epsilon) * share

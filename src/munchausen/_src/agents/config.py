@@ -2,12 +2,19 @@
 a key in a run's `config.json` under the same name."""
 
 import dataclasses
-import math
-import types
 from dataclasses import dataclass
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
+from munchausen._src.agents.fields import (
+    check_range,
+    declare,
+    json_value,
+    parse_value,
+    step_in_words,
+)
+from munchausen._src.core.backup import Regulariser
 from munchausen._src.core.heads import Categorical, Expected, Head, ImplicitQuantile, Quantile
+from munchausen._src.core.schedules import Schedule
 from munchausen._src.errors import UserError, unknown
 from munchausen._src.networks import TORSOS
 from munchausen._src.networks.layers import InitialiserName
@@ -15,71 +22,130 @@ from munchausen._src.networks.layers import InitialiserName
 HeadName = Literal["expected", "categorical", "quantile", "implicit"]
 Precision = Literal["tf32", "float32"]
 
-
-def _field(help: str, low: float | int | None = None, high: float | int | None = None) -> Any:
-    """A field with the line `--help` shows for it and the range it is checked against."""
-    return dataclasses.field(metadata={"help": help, "low": low, "high": high})
+# Sources of the numbers.
+_PAPER = "Munchausen RL, table of appendix B"
+_DOPAMINE = "Dopamine's configurations, which the paper starts from"
 
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """Periods and lengths are in agent steps (on Atari 1 agent step = 4 frames)."""
+    """By default the paper's regime on Atari, with Adam-DQN. Periods, lengths and the steps of
+    schedules are in agent steps (on Atari 1 agent step = 4 frames).
+
+    The default of a new field must be what runs did before it had a name: so are older runs read.
+    """
 
     # The regulariser: what makes it Munchausen.
-    alpha: float = _field("weight of the scaled log-policy in the reward", 0, 1)
-    tau: float = _field("temperature of the entropy; 0 is the hard maximum", 0)
-    clip_min: float = _field("l0, lower clip of τ ln π; -inf is no clip", None, 0)
+    alpha: float | Schedule = declare(0.0, "weight of the scaled log-policy in the reward", 0, 1)
+    tau: float | Schedule = declare(0.0, "temperature of the entropy; 0 is the hard maximum", 0)
+    clip_min: float = declare(
+        -1.0, "l0, lower clip of τ ln π; -inf is no clip", None, 0, source=_PAPER
+    )
 
     # The return estimate and its loss.
-    head: HeadName = _field("how the return is estimated")
-    loss: Literal["huber", "mse"] = _field("loss of the expected head")
-    atoms: int = _field("atoms of the categorical head", 2)
-    v_min: float = _field("lowest atom")
-    v_max: float = _field("highest atom")
-    quantiles: int = _field("quantiles of the quantile head", 1)
-    fractions: int = _field("N, fractions of the implicit head's online network", 1)
-    target_fractions: int = _field("N', fractions of its target network", 1)
-    policy_fractions: int = _field("K, fractions behind each of its policies", 1)
-    cosines: int = _field("size of its cosine embedding", 1)
-    kappa: float = _field("Huber threshold of the quantile losses", 1e-6)
-    discount: float = _field("γ", 0, 1)
-    n_step: int = _field("steps folded into one transition", 1)
+    head: HeadName = declare("expected", "how the return is estimated")
+    loss: Literal["huber", "mse"] = declare("huber", "loss of the expected head", source=_DOPAMINE)
+    atoms: int = declare(51, "atoms of the categorical head", 2, source=_DOPAMINE)
+    v_min: float = declare(-10.0, "lowest atom", source=_DOPAMINE)
+    v_max: float = declare(10.0, "highest atom", source=_DOPAMINE)
+    quantiles: int = declare(200, "quantiles of the quantile head", 1, source=_DOPAMINE)
+    fractions: int = declare(
+        64, "N, fractions of the implicit head's online network", 1, source=_DOPAMINE
+    )
+    target_fractions: int = declare(64, "N', fractions of its target network", 1, source=_DOPAMINE)
+    policy_fractions: int = declare(
+        32, "K, fractions behind each of its policies", 1, source=_DOPAMINE
+    )
+    cosines: int = declare(64, "size of its cosine embedding", 1, source=_DOPAMINE)
+    kappa: float = declare(1.0, "Huber threshold of the quantile losses", 1e-6, source=_DOPAMINE)
+    discount: float = declare(0.99, "γ", 0, 1, source=_PAPER)
+    n_step: int = declare(1, "steps folded into one transition", 1, source=_DOPAMINE)
 
     # The network and its optimiser.
-    network: str = _field("torso: " + ", ".join(TORSOS))
-    initialiser: InitialiserName = _field("initialiser of all weights")
-    optimizer: Literal["adam", "rmsprop"] = _field("rmsprop is centred, decay 0.95")
-    learning_rate: float = _field("step size", 1e-12)
-    optimizer_eps: float = _field("ε of the optimiser", 0)
-    batch_size: int = _field("transitions in a gradient step", 1)
-    precision: Precision = _field(
-        "factors of matrix products on a GPU, of 11 bits or 24; sums have 24. A CPU has float32"
+    network: str = declare("nature", "torso: " + ", ".join(TORSOS), source=_PAPER)
+    initialiser: InitialiserName = declare(
+        "glorot_uniform", "initialiser of all weights", source=_DOPAMINE
+    )
+    optimizer: Literal["adam", "rmsprop"] = declare(
+        "adam", "rmsprop is centred, decay 0.95", source=_PAPER
+    )
+    learning_rate: float | Schedule = declare(5e-5, "step size", 1e-12, source=_PAPER)
+    optimizer_eps: float = declare(3.125e-4, "ε of the optimiser", 0, source=_DOPAMINE)
+    batch_size: int = declare(32, "transitions in a gradient step", 1, source=_PAPER)
+    precision: Precision = declare(
+        "tf32",
+        "factors of matrix products on a GPU, of 11 bits or 24; sums have 24. A CPU has float32",
+        source="JAX's choice on a GPU that can",
     )
 
     # The replay.
-    replay: Literal["uniform", "prioritised"] = _field("how transitions are drawn")
-    capacity: int = _field("transitions kept", 2)
-    warmup_steps: int = _field("steps before the first gradient step", 1)
-    stack: int = _field("frames in an observation", 1)
-    clip_rewards: bool = _field("learn from rewards clipped to [-1, 1]")
+    replay: Literal["uniform", "prioritised"] = declare("uniform", "how transitions are drawn")
+    capacity: int = declare(1_000_000, "transitions kept", 2, source=_PAPER)
+    warmup_steps: int = declare(20_000, "steps before the first gradient step", 1, source=_DOPAMINE)
+    stack: int = declare(4, "frames in an observation", 1, source=_DOPAMINE)
+    clip_rewards: bool = declare(True, "learn from rewards clipped to [-1, 1]", source=_DOPAMINE)
 
     # The rhythm of acting and learning.
-    envs: int = _field("environments stepped at once; 1 is Algorithm 1 step by step", 1)
-    update_period_steps: int = _field("steps for each gradient step", 1)
-    target_period_steps: int = _field("steps between copies to the target network", 1)
+    envs: int = declare(1, "environments stepped at once; 1 is Algorithm 1 step by step", 1)
+    update_period_steps: int = declare(4, "steps for each gradient step", 1, source=_PAPER)
+    target_period_steps: int = declare(
+        8_000, "steps between copies to the target network", 1, source=_PAPER
+    )
 
     # Exploration.
-    exploration: Literal["greedy", "stochastic"] = _field(
-        "what is done when not at random: the greedy action, or a draw from softmax(q/τ)"
+    exploration: Literal["greedy", "stochastic"] = declare(
+        "greedy", "what is done when not at random: the greedy action, or a draw from softmax(q/τ)"
     )
-    epsilon: float = _field("final probability of a random action", 0, 1)
-    epsilon_decay_steps: int = _field("linear decay from 1, after the warm-up", 1)
-    evaluation_epsilon: float = _field("the same when evaluating", 0, 1)
+    epsilon: float | Schedule = declare(
+        0.01,
+        "final probability of a random action; a schedule is the probability itself, at each step",
+        0,
+        1,
+        source=_PAPER,
+    )
+    epsilon_decay_steps: int = declare(
+        250_000,
+        "linear decay from 1, after the warm-up; not used where epsilon is a schedule",
+        1,
+        source=_PAPER,
+    )
+    evaluation_epsilon: float = declare(
+        0.001, "probability of a random action when evaluating", 0, 1, source=_DOPAMINE
+    )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             check_range(field, getattr(self, field.name))
         _check_together(self)
+
+    @property
+    def regulariser(self) -> Regulariser:
+        """α and τ may be schedules here; `regulariser_at` gives the numbers of a step."""
+        return Regulariser(self.alpha, self.tau, self.clip_min)  # type: ignore[arg-type]
+
+    @property
+    def munchausen(self) -> bool:
+        """False where α is 0 for certain."""
+        return self.alpha != 0
+
+    def resolved(self, steps: int) -> "AgentConfig":
+        """For a run of so many steps: schedules without a length of their own get this one."""
+        own = {name: getattr(self, name) for name in SCHEDULABLE}
+        changes = {k: v.resolved(steps) for k, v in own.items() if isinstance(v, Schedule)}
+        return dataclasses.replace(self, **changes) if changes else self
+
+    def to_json(self) -> dict[str, Any]:
+        """Schedules and infinities as text: JSON has neither."""
+        return {name: json_value(getattr(self, name)) for name in FIELDS}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> "AgentConfig":
+        """What an older version did not write takes its default."""
+        if newer := [name for name in data if name not in FIELDS]:
+            raise UserError(
+                f"this version has no field {', '.join(newer)}: a newer one made it, use that"
+            )
+        return AgentConfig(**{k: parse_value(k, HINTS[k], v) for k, v in data.items()})
 
     @property
     def ticks_per_group(self) -> int:
@@ -107,8 +173,23 @@ class AgentConfig:
         )
 
 
+class LaneSpec(NamedTuple):
+    """One run of those that share a program: they may differ in this and in no other field than
+    α, τ and l0."""
+
+    agent: str
+    seed: int
+    config: AgentConfig
+
+    @property
+    def regulariser(self) -> Regulariser:
+        return self.config.regulariser
+
+
 FIELDS: dict[str, dataclasses.Field] = {f.name: f for f in dataclasses.fields(AgentConfig)}
 HINTS: dict[str, Any] = get_type_hints(AgentConfig)
+DEFAULTS: dict[str, Any] = {name: field.default for name, field in FIELDS.items()}
+SCHEDULABLE = tuple(name for name, hint in HINTS.items() if Schedule in get_args(hint))
 
 
 def override(config: AgentConfig, changes: dict[str, Any]) -> AgentConfig:
@@ -119,86 +200,6 @@ def override(config: AgentConfig, changes: dict[str, Any]) -> AgentConfig:
             raise unknown("field", name, FIELDS)
         values[name] = parse_value(name, HINTS[name], value)
     return dataclasses.replace(config, **values)
-
-
-def parse_value(name: str, hint: Any, value: Any) -> Any:
-    """`value` as the type of its field; text as a command line gives it is understood."""
-    if get_origin(hint) in (Union, types.UnionType):
-        if value is None:
-            return None
-        hint = next(h for h in get_args(hint) if h is not type(None))
-    if get_origin(hint) is Literal:
-        choices = get_args(hint)
-        if value not in choices:
-            raise unknown(f"{name}", str(value), choices)
-        return value
-    wanted = {int: "a whole number", float: "a number", bool: "true or false"}.get(hint, "text")
-    wrong = UserError(f"{name} must be {wanted}, not {value!r}")
-    if hint is bool:
-        if isinstance(value, str):
-            value = {"true": True, "false": False}.get(value.lower())
-        if not isinstance(value, bool):
-            raise wrong
-        return value
-    if isinstance(value, bool):
-        raise wrong
-    if hint is int:
-        try:
-            return int(value) if isinstance(value, str) else _whole(value)
-        except (TypeError, ValueError, OverflowError):
-            pass
-        try:
-            return _whole(float(value))  # 1e6
-        except (TypeError, ValueError, OverflowError):
-            raise wrong from None
-    if hint is float:
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise wrong from None
-    if not isinstance(value, str):
-        raise wrong
-    return value
-
-
-def parse_whole(name: str, value: Any, least: int) -> int:
-    number = parse_value(name, int, value)
-    if number < least:
-        raise UserError(f"{name} must be at least {least}, not {number}")
-    return number
-
-
-def parse_probability(name: str, value: Any) -> float:
-    number = parse_value(name, float, value)
-    if not 0 <= number <= 1:
-        raise UserError(f"{name} must be in [0, 1], not {number:g}")
-    return number
-
-
-def _whole(number: Any) -> int:
-    if int(number) != number:
-        raise ValueError
-    return int(number)
-
-
-def check_range(field: dataclasses.Field, value: Any) -> None:
-    low, high = field.metadata["low"], field.metadata["high"]
-    if not isinstance(value, int | float):
-        return
-    below = low is not None and value < low
-    above = high is not None and value > high
-    # Only the clip may be infinite: -inf is no clip.
-    infinite = math.isinf(value) and field.name != "clip_min"
-    if infinite and not (below or above):
-        raise UserError(f"{field.name} must be finite, not {value:g} ({field.metadata['help']})")
-    if below or above or math.isnan(value):
-        if low is not None and high is not None:
-            wanted = f"in [{low:g}, {high:g}]"
-        elif low is not None:
-            wanted = f"at least {low:g}"
-        else:
-            wanted = f"at most {high:g}" if high is not None else "a number"
-        raise UserError(f"{field.name} must be {wanted}, not {value:g} ({field.metadata['help']})")
 
 
 def _check_together(config: AgentConfig) -> None:
@@ -234,5 +235,11 @@ def _check_together(config: AgentConfig) -> None:
             f"warmup_steps {c.warmup_steps} is larger than capacity {c.capacity}; "
             "raise --capacity or lower --warmup-steps"
         )
-    if c.exploration == "stochastic" and c.tau == 0:
-        raise UserError("exploration 'stochastic' draws from softmax(q/τ) and needs --tau above 0")
+    if c.exploration == "stochastic":
+        wanted = "exploration 'stochastic' draws from softmax(q/τ) and needs --tau above 0"
+        if c.tau == 0:
+            raise UserError(wanted)
+        if isinstance(c.tau, Schedule):
+            for step, value in c.tau.extremes:
+                if value == 0:
+                    raise UserError(f"{wanted}; {c.tau} is 0 {step_in_words(step)}")

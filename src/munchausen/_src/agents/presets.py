@@ -1,64 +1,19 @@
 """The paper's tables as data: its agents and their kin.
 
-`resolve(agent, suite)` = the paper's regime + the agent + what the suite's record changes for it.
+`resolve(agent, suite)` = the fields' defaults + the agent + what the suite's record changes for it.
 Sources are quoted where a number comes from.
 """
 
 import math
 from typing import Any
 
-from munchausen._src.agents.config import (
-    FIELDS,
-    HINTS,
-    AgentConfig,
-    check_range,
-    override,
-    parse_value,
-)
+from munchausen._src.agents.config import DEFAULTS, FIELDS, HINTS, AgentConfig
+from munchausen._src.agents.fields import check_range, parse_value
 from munchausen._src.errors import UserError, unknown
 from munchausen._src.suites import presets_of
 
 # Munchausen RL, appendix B: α, τ and l0 of every Munchausen agent.
 ALPHA, TAU, CLIP_MIN = 0.9, 0.03, -1.0
-
-# Munchausen RL, appendix B (table of hyperparameters) and Dopamine's configurations, on Atari.
-PAPER: dict[str, Any] = {
-    "alpha": 0.0,
-    "tau": 0.0,
-    "clip_min": CLIP_MIN,
-    "head": "expected",
-    "loss": "huber",
-    "atoms": 51,
-    "v_min": -10.0,
-    "v_max": 10.0,
-    "quantiles": 200,
-    "fractions": 64,
-    "target_fractions": 64,
-    "policy_fractions": 32,
-    "cosines": 64,
-    "kappa": 1.0,
-    "discount": 0.99,
-    "n_step": 1,
-    "network": "nature",
-    "initialiser": "glorot_uniform",
-    "optimizer": "adam",
-    "learning_rate": 5e-5,
-    "optimizer_eps": 3.125e-4,
-    "batch_size": 32,
-    "precision": "tf32",  # what JAX does on a GPU that can
-    "replay": "uniform",
-    "capacity": 1_000_000,
-    "warmup_steps": 20_000,
-    "stack": 4,
-    "clip_rewards": True,
-    "envs": 1,
-    "update_period_steps": 4,
-    "target_period_steps": 8_000,
-    "exploration": "greedy",
-    "epsilon": 0.01,
-    "epsilon_decay_steps": 250_000,
-    "evaluation_epsilon": 0.001,
-}
 
 MUNCHAUSEN = {"alpha": ALPHA, "tau": TAU, "clip_min": CLIP_MIN}
 
@@ -142,8 +97,8 @@ def resolve(agent: str, suite: str) -> AgentConfig:
     """The preset of an agent on a suite, or on a protocol of one (`atari-original`)."""
     if agent not in AGENTS:
         raise unknown("agent", agent, AGENTS)
-    values = PAPER | AGENTS[agent]
+    values = DEFAULTS | AGENTS[agent]
     for preset in presets_of(suite):
         if preset.fits(values):
             values |= preset.values
-    return override(AgentConfig(**PAPER), values)
+    return AgentConfig(**values)

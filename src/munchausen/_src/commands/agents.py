@@ -2,8 +2,6 @@
 
 import argparse
 import json
-from dataclasses import asdict
-from typing import Any
 
 from munchausen._src.agents import AGENTS, DESCRIPTIONS, resolve
 from munchausen._src.commands.console import table
@@ -38,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
 def agents(agent: str | None, env: str | None, *, as_json: bool) -> None:
     suite = find(env).prefix if env else "atari"
     if agent is not None:
-        values = _plain(asdict(resolve(agent, suite)))
+        values = resolve(agent, suite).to_json()
         if as_json:
             print(json.dumps({"name": agent, **values}))
             return
@@ -50,7 +48,7 @@ def agents(agent: str | None, env: str | None, *, as_json: bool) -> None:
         {
             "name": name,
             "description": DESCRIPTIONS[name],
-            **_plain({k: getattr(resolve(name, suite), k) for k in _COLUMNS}),
+            **{k: v for k, v in resolve(name, suite).to_json().items() if k in _COLUMNS},
         }
         for name in AGENTS
     ]
@@ -58,7 +56,3 @@ def agents(agent: str | None, env: str | None, *, as_json: bool) -> None:
         print(json.dumps(rows))
         return
     table(rows, ("name", *_COLUMNS, "description"))
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {k: str(v) if v in (float("inf"), float("-inf")) else v for k, v in values.items()}

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from munchausen._src.agents.config import parse_whole
+from munchausen._src.agents.fields import parse_whole
 from munchausen._src.suites import import_by_name, import_module_of
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from munchausen._src.agents.config import parse_probability
+from munchausen._src.agents.fields import parse_probability
 from munchausen._src.commands.console import speaker, whole
 from munchausen._src.errors import UserError
 from munchausen._src.evidence.metrics.reference import random_score

@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+from munchausen._src.agents import AgentConfig
 from munchausen._src.commands.console import printable, speaker, table, whole
 from munchausen._src.errors import UserError, unknown
 from munchausen._src.evidence.figures.everything import save_figures
@@ -63,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         raise UserError(f"cannot write {out}: name a file in a folder that is there")
     with show_counter("reading runs") as watch:
-        everything = read_table(options.paths, watch)
+        everything = read_table(options.paths, watch, defaults=AgentConfig().to_json())
     read = _choose(everything, options.agents, options.games, baselines or [])
     longest = max(run.length for run in read.runs)
     if at is not None and at > longest / SAME_LENGTH:

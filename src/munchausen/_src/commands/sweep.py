@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from munchausen._src.agents.config import FIELDS, parse_value
+from munchausen._src.agents.config import FIELDS
+from munchausen._src.agents.fields import parse_value
 from munchausen._src.commands import field_flags
 from munchausen._src.commands.console import import_named, printable, program, speaker, table, whole
 from munchausen._src.commands.sweep_plan import show_plan
@@ -83,12 +84,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--address", help="of the Ray cluster (default: the one Ray finds)")
     parser.add_argument("--gpu-fraction", help="of a GPU for each process: 0.5 puts two on one")
     parser.add_argument("--cpus", default="1", help="of a Ray node for each process (default 1)")
-    group = parser.add_argument_group("fields of the agent: one value, or several to compare")
-    for name, field in FIELDS.items():
-        help = field.metadata["help"].replace("%", "%%")
+    group = parser.add_argument_group(
+        "fields of the agent: one value, or several to compare", field_flags.SCHEDULES
+    )
+    for name in FIELDS:
         flag = "--env-count" if name == "envs" else "--" + name.replace("_", "-")
         value = field_flags.metavar(name)
-        group.add_argument(flag, dest=f"field_{name}", metavar=f"{value}[,…]", help=help)
+        group.add_argument(
+            flag, dest=f"field_{name}", metavar=f"{value}[,…]", help=field_flags.help_of(name)
+        )
 
 
 def run(options: argparse.Namespace) -> int:

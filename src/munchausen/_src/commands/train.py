@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from munchausen._src.agents import DEFAULT_AGENT
-from munchausen._src.agents.config import parse_value
+from munchausen._src.agents.fields import parse_value
 from munchausen._src.commands import field_flags
 from munchausen._src.commands.console import program, speaker, whole
 from munchausen._src.errors import TrainingDiverged, UserError, writing
@@ -22,7 +22,7 @@ from munchausen._src.experiment.checkpoint import list_checkpoints
 from munchausen._src.experiment.pace import Progress, speed_in_words
 from munchausen._src.experiment.policy import network_template
 from munchausen._src.experiment.records import read_records
-from munchausen._src.experiment.settings import Settings, make_settings
+from munchausen._src.experiment.settings import Settings, as_begun, make_settings
 from munchausen._src.experiment.stopping import Interrupted
 from munchausen._src.experiment.trackers import check_tracker
 from munchausen._src.experiment.training import Training
@@ -39,6 +39,7 @@ Train an agent. A run is a folder with its configuration, records and checkpoint
   munchausen train m-dqn --env gym/CartPole-v1 --seeds 4
   munchausen train adam-dqn,soft-dqn,al,m-dqn --seeds 3    side by side in one program
   munchausen train --alpha 0.5 --n-step 3             any field can be changed
+  munchausen train --learning-rate cosine:5e-5:1e-6   over the run
   munchausen train --resume --out runs/NAME           go on where it was cut
 """
 
@@ -176,7 +177,7 @@ def _fresh(asked: dict[str, Any], changes: dict[str, Any]) -> Settings:
         iteration_steps=asked["iteration_steps"],
         checkpoint_seconds=asked["checkpoint_seconds"],
         evaluation_steps=asked["evaluation_steps"] or 0,
-    )
+    ).begun()
 
 
 def _resumed(saved: Settings, asked: dict[str, Any], changes: dict[str, Any]) -> Settings:
@@ -193,6 +194,7 @@ def _resumed(saved: Settings, asked: dict[str, Any], changes: dict[str, Any]) ->
         "evaluation_steps": saved.evaluation_steps,
     }
     asked = own | {k: v for k, v in asked.items() if v is not None}
+    changes = {name: as_begun(x, getattr(saved.config, name)) for name, x in changes.items()}
     return _fresh(asked, dict(saved.changes) | changes)
 
 

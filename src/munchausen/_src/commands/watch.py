@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from munchausen._src.agents.config import parse_probability
+from munchausen._src.agents.fields import parse_probability
 from munchausen._src.commands.console import speaker, whole
 from munchausen._src.errors import UserError
 from munchausen._src.evidence.figures.play_video import draw, write_gif, write_mp4

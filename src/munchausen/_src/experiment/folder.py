@@ -122,6 +122,8 @@ def load_settings(path: Path) -> Settings:
         raise UserError(f"{path} is a file; give the folder a `munchausen train` made") from None
     except KeyError as error:
         raise UserError(f"{path}/{CONFIG} cannot be read: it has no {error}") from error
+    except UserError as error:
+        raise UserError(f"{path}/{CONFIG} cannot be read: {error}") from error
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{path}/{CONFIG} cannot be read: {error}") from error
 

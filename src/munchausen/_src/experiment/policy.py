@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from munchausen._src import suites as envs
+from munchausen._src.agents.over_time import playing_regulariser
 from munchausen._src.core.backup import Regulariser
 from munchausen._src.errors import UserError
 from munchausen._src.experiment.checkpoint import (
@@ -39,7 +40,7 @@ class Policy(NamedTuple):
 
     @property
     def regulariser(self) -> Regulariser:
-        return self.settings.lanes[self.lane].regulariser
+        return playing_regulariser(self.settings.lanes[self.lane].config, self.step)
 
 
 def environment_spec(settings: Settings) -> EnvironmentSpec:
@@ -108,6 +109,8 @@ def load_policy(path: Path) -> Policy:
         settings = Settings.from_json(about["settings"])
         lane, step = int(about["lane"]), int(about["step"])
         settings.lanes[lane]
+    except UserError as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
         # Its hash is right, so it was made by somebody, not damaged.
         raise UserError(f"{path} is no saved agent: its settings cannot be read") from error

@@ -19,9 +19,6 @@ RECORDS = "records.jsonl"
 CONFIG, MACHINE, RESULT, LOCK = "config.json", "machine.jsonl", "result.json", "lock"
 ACTION_GAPS = "action_gaps.jsonl"  # a line a trajectory of `munchausen evaluate --action-gaps`
 
-# What a configuration means by not saying it: these were so before they had a name.
-UNSAID = {"precision": "tf32"}
-
 # Columns that depend on the clock of the machine; all others are a function of the seed.
 TIMING = ("steps_per_second", "frames_per_second", "seconds")
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from munchausen._src import suites as envs
 from munchausen._src.agents.building import make_learner
+from munchausen._src.agents.over_time import regulariser_at
 from munchausen._src.core.learner import LearnerState
 from munchausen._src.core.replay import Transitions
 from munchausen._src.errors import UserError, install_line
@@ -88,10 +89,10 @@ def cpu_seconds(settings: Settings, say: Callable[[str], Any]) -> float:
 
 
 def _update_seconds(settings: Settings) -> float:
-    config, spec = settings.config, envs.spec_of(settings.listing)
+    config, spec = settings.begun().config, envs.spec_of(settings.listing)
     shape = spec.observation_shape(config.stack)
     learner = make_learner(config, shape, spec.actions, spec.scale)
-    regulariser = settings.lanes[0].regulariser
+    regulariser = regulariser_at(config, 0)
 
     def update(state: LearnerState, batch: Transitions, key: Any) -> LearnerState:
         return learner.update(state, batch, key, regulariser=regulariser)[0]

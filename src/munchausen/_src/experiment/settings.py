@@ -2,14 +2,15 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from munchausen._src.agents import AgentConfig, override, resolve
-from munchausen._src.core.backup import Regulariser
+from munchausen._src.agents.config import LaneSpec
+from munchausen._src.agents.fields import json_value
+from munchausen._src.core.schedules import Schedule
 from munchausen._src.errors import UserError
-from munchausen._src.experiment.records import UNSAID
-from munchausen._src.loops.lane import LaneSpec
 from munchausen._src.suites import Listing, find
 
 REGULARISER = ("alpha", "tau", "clip_min")
@@ -18,64 +19,69 @@ REGULARISER = ("alpha", "tau", "clip_min")
 @dataclass(frozen=True)
 class Settings:
     env: str
-    lanes: tuple[LaneSpec, ...]
-    config: AgentConfig  # of the first lane; the others differ only in the regulariser
+    lanes: tuple[LaneSpec, ...]  # their configurations differ in numbers of the regulariser alone
     steps: int
     iteration_steps: int
     checkpoint_seconds: float = 30.0  # at least so long between checkpoints
-    changes: tuple[tuple[str, Any], ...] = ()  # the fields the user set
+    changes: tuple[tuple[str, Any], ...] = ()  # the fields the user set, as they were set
     evaluation_steps: int = 0  # of an evaluation phase after each iteration; 0 is none
 
     @property
     def listing(self) -> Listing:
         return find(self.env)
 
+    @property
+    def config(self) -> AgentConfig:
+        """What all lanes have in common, with the first one's regulariser."""
+        return self.lanes[0].config
+
+    def with_configs(self, change: Callable[[AgentConfig], AgentConfig]) -> "Settings":
+        lanes = tuple(lane._replace(config=change(lane.config)) for lane in self.lanes)
+        return dataclasses.replace(self, lanes=lanes)
+
+    def begun(self) -> "Settings":
+        """As a run of `steps` begins: schedules without a length of their own get the run's, and
+        keep it however long the run then is. Those that have begun stay as they are."""
+        return self.with_configs(lambda config: config.resolved(self.steps))
+
     def to_json(self) -> dict[str, Any]:
-        """Without infinities, which JSON has not."""
         return {
             "env": self.env,
             "steps": self.steps,
             "iteration_steps": self.iteration_steps,
             "checkpoint_seconds": self.checkpoint_seconds,
             "evaluation_steps": self.evaluation_steps,
-            "changes": {k: _number(v) for k, v in self.changes},
+            "changes": {name: json_value(getattr(self.config, name)) for name, _ in self.changes},
             "lanes": [
                 {
                     "agent": lane.agent,
                     "seed": lane.seed,
-                    **{k: _number(v) for k, v in lane.regulariser._asdict().items()},
+                    **{name: json_value(getattr(lane.config, name)) for name in REGULARISER},
                 }
                 for lane in self.lanes
             ],
-            "config": {k: _number(v) for k, v in dataclasses.asdict(self.config).items()},
+            "config": self.config.to_json(),
         }
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> "Settings":
-        values: dict[str, Any] = {
-            k: float(v) if k in _FLOATS else v for k, v in (UNSAID | data["config"]).items()
-        }
         lanes = tuple(
             LaneSpec(
                 lane["agent"],
                 lane["seed"],
-                Regulariser(*(float(lane[k]) for k in REGULARISER)),
+                AgentConfig.from_json(data["config"] | {k: lane[k] for k in REGULARISER}),
             )
             for lane in data["lanes"]
         )
         return Settings(
             data["env"],
             lanes,
-            AgentConfig(**values),
             data["steps"],
             data["iteration_steps"],
             data["checkpoint_seconds"],
-            tuple(data["changes"].items()),
+            tuple((name, getattr(lanes[0].config, name)) for name in data["changes"]),
             data.get("evaluation_steps", 0),
         )
-
-
-_FLOATS = {f.name for f in dataclasses.fields(AgentConfig) if f.type in (float, "float")}
 
 
 def make_settings(
@@ -91,7 +97,8 @@ def make_settings(
     evaluation_steps: int = 0,
 ) -> Settings:
     """Resolves presets, the suite and the user's changes. Several agents must differ in
-    (alpha, tau, clip_min) alone: only then can they share a program."""
+    (alpha, tau, clip_min) alone, and in these by numbers, not by schedules: only then can they
+    share a program. Before it trains, `begun` gives schedules the run's length."""
     listing = find(env, protocol)
     if not all(agents):
         raise UserError("an agent's name is missing; name one, or several with commas between")
@@ -101,13 +108,14 @@ def make_settings(
     for agent, config in zip(agents[1:], configs[1:], strict=True):
         for field in dataclasses.fields(AgentConfig):
             mine, first = getattr(config, field.name), getattr(configs[0], field.name)
-            if mine != first and field.name not in REGULARISER:
+            scheduled = isinstance(mine, Schedule) or isinstance(first, Schedule)
+            if mine != first and (scheduled or field.name not in REGULARISER):
                 raise UserError(
                     f"{agents[0]} and {agent} cannot share a program: they differ in {field.name} "
                     f"({first} and {mine}); train them one by one"
                 )
     lanes = tuple(
-        LaneSpec(agent, seed, Regulariser(config.alpha, config.tau, config.clip_min))
+        LaneSpec(agent, seed, config)
         for agent, config in zip(agents, configs, strict=True)
         for seed in seeds
     )
@@ -118,13 +126,20 @@ def make_settings(
     return Settings(
         listing.name,
         lanes,
-        configs[0],
         round_up(steps or listing.steps, group),
         round_up(iteration, group),
         listing.checkpoint_seconds if checkpoint_seconds is None else checkpoint_seconds,
-        tuple((changes or {}).items()),
+        tuple((name, getattr(configs[0], name)) for name in changes or {}),
         evaluation_steps,
     )
+
+
+def as_begun(asked: Any, saved: Any) -> Any:
+    """What a run's field is to be when it goes on. A schedule over the whole run that is asked
+    for again is the one the run began with, even if the run is longer by now."""
+    length = getattr(saved, "steps", None)
+    same = isinstance(asked, Schedule) and length and asked.resolved(length) == saved
+    return saved if same else asked
 
 
 def check_seed(seed: Any) -> None:
@@ -175,7 +190,3 @@ def comparable(settings: Settings) -> dict[str, Any]:
         "iteration_steps": data["iteration_steps"],
         "evaluation_steps": data["evaluation_steps"],
     }
-
-
-def _number(value: Any) -> Any:
-    return str(value) if isinstance(value, float) and math.isinf(value) else value

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from munchausen._src import suites as envs
+from munchausen._src.agents.over_time import regulariser_at
 from munchausen._src.experiment.accounting import LaneAccount, check_finite
 from munchausen._src.experiment.evaluation import phase
 from munchausen._src.experiment.folder import RunFolder
@@ -22,6 +23,7 @@ from munchausen._src.loops.host import HostLoop
 
 
 def make_loop(settings: Settings) -> Loop:
+    settings = settings.begun()
     listing, lanes = settings.listing, list(settings.lanes)
     if listing.loop == "device":
         return DeviceLoop(settings.config, envs.make_jax(listing), lanes)
@@ -188,7 +190,7 @@ class Training:
         result = phase(
             settings,
             self.loop.network(self.state, lane),
-            spec.regulariser,
+            regulariser_at(spec.config, self.step),
             steps=settings.evaluation_steps,
             epsilon=settings.config.evaluation_epsilon,
             # Of the iteration, so that a resumed run plays what it would have played.

@@ -20,7 +20,14 @@ from munchausen._src.core.learner import Metrics
 from munchausen._src.core.replay import Outcome, Ring
 from munchausen._src.kernels import compiled, dispatch
 from munchausen._src.loops.chunk import Chunk, Episodes, empty_metrics
-from munchausen._src.loops.lane import Lane, LaneSpec, Steps, as_arrays, make_steps, tick_key
+from munchausen._src.loops.lane import (
+    Lane,
+    LaneSpec,
+    Steps,
+    first_regulariser,
+    make_steps,
+    tick_key,
+)
 from munchausen._src.loops.lanes import lane_of, over_lanes, side_by_side
 from munchausen._src.networks import Network
 from munchausen._src.suites.spec import JaxEnvironment
@@ -50,7 +57,7 @@ class DeviceLoop:
         self.config = config
         self.env = env
         self.lanes = lanes
-        munchausen = any(spec.regulariser.alpha != 0 for spec in lanes)
+        munchausen = any(spec.config.munchausen for spec in lanes)
         self.steps: Steps = make_steps(config, env.spec, munchausen=munchausen)
         batched = dispatch.lanes_share_a_program() if batched is None else batched
         self.width = len(lanes) if batched else 1
@@ -62,7 +69,7 @@ class DeviceLoop:
         for i in range(0, len(self.lanes), self.width):
             specs = self.lanes[i : i + self.width]
             keys = side_by_side([jax.random.key(spec.seed) for spec in specs])
-            shards.append(init(keys, side_by_side([as_arrays(x.regulariser) for x in specs])))
+            shards.append(init(keys, side_by_side([first_regulariser(x) for x in specs])))
         return tuple(shards)
 
     def _init_lane(self, key, regulariser) -> DeviceLane:

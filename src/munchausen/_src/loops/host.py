@@ -15,7 +15,7 @@ from munchausen._src.core.learner import Metrics
 from munchausen._src.core.replay import Outcome, Ring
 from munchausen._src.kernels import dispatch
 from munchausen._src.loops.chunk import Chunk, Episodes, empty_metrics
-from munchausen._src.loops.lane import Lane, LaneSpec, as_arrays, make_steps
+from munchausen._src.loops.lane import Lane, LaneSpec, first_regulariser, make_steps
 from munchausen._src.loops.lanes import lane_of, over_lanes, side_by_side
 from munchausen._src.loops.programs import HostPrograms, Leaves
 from munchausen._src.networks import Network
@@ -59,7 +59,7 @@ class HostLoop:
         self.batch = config.envs // batches  # environments of one lane that step at once
         self.envs = [make_envs(len(lanes) * self.batch) for _ in range(batches)]
         self.spec: EnvironmentSpec = self.envs[0].spec
-        munchausen = any(spec.regulariser.alpha != 0 for spec in lanes)
+        munchausen = any(spec.config.munchausen for spec in lanes)
         self.steps = make_steps(config, self.spec, munchausen=munchausen)
         self.programs = HostPrograms(self.steps, len(lanes), self.batch)
         # The actions on their way: asked for, their outcome not yet received.
@@ -71,7 +71,7 @@ class HostLoop:
     def init(self) -> HostState:
         lane = jax.jit(over_lanes(self.steps.init, len(self.lanes)))(
             side_by_side([jax.random.key(spec.seed) for spec in self.lanes]),
-            side_by_side([as_arrays(spec.regulariser) for spec in self.lanes]),
+            side_by_side([first_regulariser(spec) for spec in self.lanes]),
             self._reset(start=0),
         )
         shape = (len(self.lanes), self.config.envs)

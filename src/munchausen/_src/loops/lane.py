@@ -10,22 +10,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from munchausen._src.agents.building import epsilon_at, make_actor, make_learner, make_replay
-from munchausen._src.agents.config import AgentConfig
+from munchausen._src.agents.building import make_actor, make_learner, make_replay
+from munchausen._src.agents.config import AgentConfig, LaneSpec
+from munchausen._src.agents.over_time import epsilon_at, regulariser_at
 from munchausen._src.core.actor import Actor
 from munchausen._src.core.backup import Regulariser
 from munchausen._src.core.learner import Learner, LearnerState, Metrics, Update
 from munchausen._src.core.replay import FrameReplay, FrameStore, Outcome
+from munchausen._src.core.schedules import Schedule
 from munchausen._src.kernels import dispatch
 from munchausen._src.suites import EnvironmentSpec
-
-
-class LaneSpec(NamedTuple):
-    """What may differ between runs that share a program."""
-
-    agent: str
-    seed: int
-    regulariser: Regulariser
 
 
 class Lane(NamedTuple):
@@ -64,7 +58,7 @@ class Steps(NamedTuple):
             self.replay.observations(lane.replay, first, count),
             tick_key(lane, t),
             epsilon=epsilon_at(self.config, t + jnp.arange(count)),
-            tau=lane.regulariser.tau,
+            tau=regulariser_at(self.config, t, lane.regulariser).tau,
         )
 
     def store(
@@ -92,8 +86,9 @@ class Steps(NamedTuple):
         """So many gradient steps (a group's). Metrics have the updates as leading axis."""
         key = jax.random.fold_in(lane.learn_key, t)
         updates = self.config.updates_per_group if updates is None else updates
+        regulariser = self._regulariser(lane, t, updates)
         if self.replay.prioritised:
-            return self._learn_one_by_one(lane, key, updates)
+            return self._learn_one_by_one(lane, key, updates, regulariser)
         # The replay does not change within the group, so all batches are drawn at once: this is
         # what drawing them one by one would give.
         sample_key, update_key = jax.random.split(key)
@@ -103,7 +98,7 @@ class Steps(NamedTuple):
             lane.learner,
             jax.tree.map(lambda x: x.reshape(updates, size, *x.shape[1:]), drawn),
             update_key,
-            regulariser=lane.regulariser,
+            regulariser=regulariser,
             targets_at_once=dispatch.targets_at_once(),
         )
         return lane._replace(learner=learner), out.metrics
@@ -111,12 +106,21 @@ class Steps(NamedTuple):
     def copy_target(self, lane: Lane, copy: Array) -> Lane:
         return lane._replace(learner=self.learner.copy_target(lane.learner, copy))
 
+    def _regulariser(self, lane: Lane, t: Int[Array, ""], updates: int) -> Regulariser:
+        """One for all updates; where a schedule moves it, one for each."""
+        if not any(isinstance(x, Schedule) for x in self.config.regulariser):
+            return lane.regulariser
+        steps = t + jnp.arange(updates) * self.config.update_period_steps
+        each = regulariser_at(self.config, steps, lane.regulariser)
+        return jax.tree.map(lambda x: jnp.broadcast_to(x, updates), each)
+
     def _learn_one_by_one(
-        self, lane: Lane, key: PRNGKeyArray, updates: int
+        self, lane: Lane, key: PRNGKeyArray, updates: int, regulariser: Regulariser
     ) -> tuple[Lane, Metrics]:
         """Each draw depends on the losses before it."""
 
-        def body(carry: Any, key: PRNGKeyArray) -> tuple[Any, Update]:
+        def body(carry: Any, inputs: Any) -> tuple[Any, Update]:
+            key, own = inputs
             learner, priorities = carry  # and not the frames: a loop would copy gigabytes
             replay = lane.replay._replace(priorities=priorities)
             sample_key, update_key = jax.random.split(key)
@@ -125,20 +129,24 @@ class Steps(NamedTuple):
                 learner,
                 sample.transitions,
                 update_key,
-                regulariser=lane.regulariser,
+                regulariser=regulariser if own is None else own,
                 weights=sample.weights,
             )
             replay = self.replay.update_priorities(replay, sample.places, out.priorities)
             return (learner, replay.priorities), out._replace(tau=0)
 
-        keys, carry = jax.random.split(key, updates), (lane.learner, lane.replay.priorities)
+        each = regulariser if jnp.ndim(regulariser.tau) else None
+        inputs, carry = (
+            (jax.random.split(key, updates), each),
+            (lane.learner, lane.replay.priorities),
+        )
         if updates == 1:
-            carry, out = body(carry, keys[0])
+            carry, out = body(carry, jax.tree.map(lambda x: x[0], inputs))
             out = jax.tree.map(lambda x: jnp.asarray(x)[None], out)
         else:
-            carry, out = jax.lax.scan(body, carry, keys)
+            carry, out = jax.lax.scan(body, carry, inputs)
         replay = lane.replay._replace(priorities=carry[1])
-        out = out._replace(tau=lane.regulariser.tau)
+        out = out._replace(tau=regulariser.tau)
         return lane._replace(learner=carry[0], replay=replay), out.metrics
 
 
@@ -159,5 +167,6 @@ def tick_key(lane: Lane, t: Int[Array, ""]) -> PRNGKeyArray:
     return jax.random.fold_in(lane.act_key, t)
 
 
-def as_arrays(regulariser: Regulariser) -> Regulariser:
-    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), regulariser)
+def first_regulariser(spec: LaneSpec) -> Regulariser:
+    """Of step 0: a schedule takes the place of its number as the clock goes on."""
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), regulariser_at(spec.config, 0))

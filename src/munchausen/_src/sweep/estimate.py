@@ -64,11 +64,9 @@ def measured(seconds: float, say: Callable[[str], None]) -> Callable[[Settings],
                 return Bench(loop).rate_of("training", seconds)
         # The slower of the two is the limit of a training that overlaps them.
         warmup = 8 * settings.config.envs
-        small = replace(
-            settings,
-            config=replace(
-                settings.config, capacity=max(_MEASURED_CAPACITY, warmup), warmup_steps=warmup
-            ),
+        capacity = max(_MEASURED_CAPACITY, warmup)
+        small = settings.with_configs(
+            lambda config: replace(config, capacity=capacity, warmup_steps=warmup)
         )
         with closing(make_loop(small)) as loop:
             bench = Bench(loop)

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from munchausen._src.agents.config import FIELDS, HINTS, parse_value
+from munchausen._src.agents.config import FIELDS, HINTS
+from munchausen._src.agents.fields import parse_value
+from munchausen._src.core.schedules import Schedule
 from munchausen._src.errors import UserError, unknown
 from munchausen._src.experiment.settings import Settings, make_settings
 from munchausen._src.suites import ATARI
@@ -47,9 +49,10 @@ class Grid:
 
     def to_json(self) -> dict[str, Any]:
         data = dataclasses.asdict(self)
-        # JSON has no infinities.
+        # JSON has neither infinities nor schedules.
         data["overrides"] = {
-            k: [str(v) if isinstance(v, float) else v for v in vs] for k, vs in self.overrides
+            k: [str(v) if isinstance(v, float | Schedule) else v for v in vs]
+            for k, vs in self.overrides
         }
         return data
 
@@ -132,7 +135,7 @@ def configurations(grid: Grid) -> list[Settings]:
             changes=dict(zip(fields, values, strict=True)),
             iteration_steps=grid.iteration_steps,
             checkpoint_seconds=grid.checkpoint_seconds,
-        )
+        ).begun()
         for env in grid.envs
         for agent in grid.agents
         for values in itertools.product(*(values for _, values in grid.overrides))

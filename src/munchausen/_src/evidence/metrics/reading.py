@@ -1,7 +1,7 @@
 """From folders and files to one table, with everything a reader must be told."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,14 @@ from munchausen._src.evidence.metrics.runs import Run, Table
 _READERS = {".json": read_dopamine, ".csv": read_csv, ".gz": read_csv}
 
 
-def read_table(paths: Iterable[Path], watch: Callable[[int, int], None] = lambda *_: None) -> Table:
-    """All runs under folders, and all curves of files (Dopamine's .json, .csv, .csv.gz)."""
+def read_table(
+    paths: Iterable[Path],
+    watch: Callable[[int, int], None] = lambda *_: None,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+) -> Table:
+    """All runs under folders, and all curves of files (Dopamine's .json, .csv, .csv.gz).
+    `defaults`: of an agent's fields, for runs that are older than a field and do not name it."""
     folders: dict[Path, Path] = {}  # a folder named twice is read once
     files: dict[Path, Path] = {}
     notes: list[str] = []
@@ -38,7 +44,7 @@ def read_table(paths: Iterable[Path], watch: Callable[[int, int], None] = lambda
     total = len(folders) + len(files)
     for done, folder in enumerate(folders.values()):
         watch(done, total)
-        runs, said = read_run_folder(folder)
+        runs, said = read_run_folder(folder, defaults or {})
         found += runs
         notes += said
     for done, file in enumerate(files.values(), start=len(folders)):

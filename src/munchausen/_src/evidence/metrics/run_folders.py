@@ -3,6 +3,7 @@
 import json
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from munchausen._src.experiment.records import (
     MACHINE,
     RECORDS,
     RESULT,
-    UNSAID,
     is_live,
     read_action_gaps,
     read_records,
@@ -40,14 +40,14 @@ def find_run_folders(root: Path, notes: list[str]) -> list[Path]:
     return sorted(found)
 
 
-def read_run_folder(path: Path) -> tuple[list[Run], list[str]]:
-    """The runs of a folder, and what is to be said about it."""
+def read_run_folder(path: Path, defaults: Mapping[str, Any]) -> tuple[list[Run], list[str]]:
+    """The runs of a folder, and what is to be said about it. `defaults`: see `read_table`."""
     notes = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             rows = read_records(path)
-            runs = _lanes(rows, path, _read_folder(path), read_action_gaps(path))
+            runs = _lanes(rows, path, _read_folder(path, defaults), read_action_gaps(path))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return [], [f"{path} is left out: its records are damaged ({error})"]
         except OSError as error:
@@ -86,7 +86,10 @@ def _lanes(
     return runs
 
 
-def _read_folder(path: Path) -> Folder:
+def _read_folder(path: Path, defaults: Mapping[str, Any]) -> Folder:
+    config = _read_json(path / CONFIG)
+    if isinstance(config.get("config"), dict):
+        config["config"] = {**defaults, **config["config"]}
     result = _read_json(path / RESULT)
     status = str(result.get("status") or ("running" if is_live(path) else "stopped"))
     machine = path / MACHINE
@@ -101,17 +104,10 @@ def _read_folder(path: Path) -> Folder:
         path,
         status,
         str(result.get("error", "")),
-        _read_config(path / CONFIG),
+        config,
         machines,
         tuple(sorted(p for p in path.rglob("*") if p.suffix.lower() in _VIDEOS and p.is_file())),
     )
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    settings = _read_json(path)
-    if isinstance(settings.get("config"), dict):
-        settings["config"] = UNSAID | settings["config"]
-    return settings
 
 
 def _read_json(path: Path) -> dict[str, Any]:
