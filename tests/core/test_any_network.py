@@ -211,7 +211,7 @@ class TestWhatDoesNotFit:
             weight: jax.Array
 
             def __call__(self, x, fractions):
-                return self.weight @ x
+                return self.weight @ x + fractions[0]
 
         head = core.ImplicitQuantile(3, 4, 5)
         with pytest.raises(UserError, match=r"5 fractions has shape \[3\]; .* \[5, actions\]"):
