@@ -17,6 +17,7 @@ import numpy as np
 
 from munchausen._src.experiment.settings import Settings
 from munchausen._src.experiment.training import make_loop
+from munchausen._src.kernels import dispatch
 from munchausen._src.kernels.compiling import compiled
 from munchausen._src.loops.device import DeviceLoop
 from munchausen._src.loops.host import HostLoop
@@ -165,9 +166,8 @@ class Bench:
     def _host_learner(self) -> Work:
         """As many updates at once as in training, the lane taken apart once for many turns."""
         loop, parts = self.loop, None
-        updates = max(1, loop.batch // loop.config.update_period_steps)
-        if jax.default_backend() == "cpu":
-            updates = 1
+        due = max(1, loop.batch // loop.config.update_period_steps)
+        updates = dispatch.updates_at_once(due)
 
         def learn(t: Any) -> Any:
             nonlocal parts

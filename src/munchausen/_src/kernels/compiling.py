@@ -9,6 +9,8 @@ from typing import Any
 
 import jax
 
+from munchausen._src.kernels import dispatch
+
 OPTIONS: dict[str, dict[str, Any]] = {
     "gpu": {
         # A GPU gets a program's kernels as one graph. XLA's default puts them in a line; so those
@@ -37,7 +39,7 @@ def compiled(
     """`function` of an agent's network as a program for this machine's device. It may write its
     results over its first argument (a lane, gigabytes of it replay) if that is used up by the
     call."""
-    backend, contexts = jax.default_backend(), []
+    contexts = []
     if precision == "float32":  # JAX's default on a GPU is tf32
         contexts.append(partial(jax.default_matmul_precision, "float32"))
 
@@ -51,7 +53,7 @@ def compiled(
     return jax.jit(
         within if contexts else function,
         donate_argnums=0 if uses_up_first else (),
-        compiler_options=known_options(backend),
+        compiler_options=known_options(dispatch.backend()),
     )
 
 
