@@ -2,27 +2,63 @@
 
     python benchmarks/updates.py BEFORE/src AFTER/src m-dqn:minatar/breakout m-iqn:atari/Breakout
 
-The speed of a machine may change by a third within minutes, so the versions take turns: a process
-of `munchausen bench` each, for several rounds. What counts is the median over rounds of the ratio
-within a round.
+The speed of a machine may change by a third within minutes, and by more where others work on it. So
+each version has a process, which compiles once, and the two take turns of a fraction of a second.
+What counts is the median over turns of the ratio within a turn. Beside the time by the clock is the
+processor's, of all threads, which others who work on the machine change less.
 """
 
 import argparse
-import json
+import importlib.util
 import os
 import statistics
 import subprocess
 import sys
+import time
+from importlib import import_module
 from pathlib import Path
 
 
-def microseconds(source: Path, agent: str, env: str, options: list[str]) -> float:
-    command = [sys.executable, "-m", "munchausen", "bench", agent, "--env", env, "--json", *options]
+def answer(agent: str, env: str, seconds: float) -> None:
+    """In a process of one version: a time for each line that is read."""
+    root = "munchausen._src" if importlib.util.find_spec("munchausen._src") else "munchausen"
+    settings, training, bench = (
+        import_module(f"{root}.experiment.{name}") for name in ("settings", "training", "bench")
+    )
+    setup = settings.make_settings([agent], env, seeds=[0])
+    measured = bench.Bench(training.make_loop(setup))
+    measured.warm_up("learner")
+    measured.run("learner", seconds)
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        before, clock, processor = (
+            measured._steps["learner"],
+            time.perf_counter(),
+            time.process_time(),
+        )
+        measured.run("learner", seconds)
+        times = time.perf_counter() - clock, time.process_time() - processor
+        updates = (measured._steps["learner"] - before) / setup.config.update_period_steps
+        print(*(1e6 * each / updates for each in times), flush=True)
+
+
+def start(source: Path, agent: str, env: str, seconds: float) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, "--answer", agent, env, str(seconds)]
     environment = os.environ | {"PYTHONPATH": str(source.resolve())}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} of {source}:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])["microseconds_per_update"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
+    assert process.stdout
+    if process.stdout.readline() != "ready\n":
+        sys.exit(f"{agent} on {env} of {source} cannot be measured")
+    return process
+
+
+def ask(process: subprocess.Popen[str]) -> list[float]:
+    """By the clock, and of the processor."""
+    assert process.stdin
+    assert process.stdout
+    print(file=process.stdin, flush=True)
+    return [float(word) for word in process.stdout.readline().split()]
 
 
 def main() -> None:
@@ -30,27 +66,34 @@ def main() -> None:
     parser.add_argument("before", type=Path, help="a folder that holds the package")
     parser.add_argument("after", type=Path)
     parser.add_argument("cases", nargs="+", metavar="AGENT:ENV")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=4, help="for each part of `bench`")
-    parser.add_argument("--envs", help="environments, where not the agent's own number")
+    parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
     choice = parser.parse_args()
-    options = ["--seconds", str(choice.seconds)]
-    if choice.envs:
-        options += ["--envs", choice.envs]
-    print(f"{'':34} {'before':>9} {'after':>9}   after/before: median (lowest to highest)")
+    print("µs an update; the ratio with the middle half of its turns")
+    print(f"{'':32} {'by':9} {'before':>8} {'after':>8}  after/before")
     for case in choice.cases:
         agent, _, env = case.partition(":")
-        times: dict[Path, list[float]] = {choice.before: [], choice.after: []}
-        for turn in range(choice.rounds):
+        sources = (choice.before, choice.after)
+        processes = [start(source, agent, env, choice.seconds) for source in sources]
+        turns = []
+        for turn in range(choice.turns):
             # Who goes first changes, or one would always find the machine as the other left it.
-            for source in sorted(times, reverse=turn % 2 == 1):
-                times[source].append(microseconds(source, agent, env, options))
-        before, after = times[choice.before], times[choice.after]
-        ratios = [b / a for a, b in zip(before, after, strict=True)]
-        medians = [statistics.median(x) for x in (before, after)]
-        spread = f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
-        print(f"{case:34} {medians[0]:6.1f} µs {medians[1]:6.1f} µs   {spread}", flush=True)
+            found = {i: ask(processes[i]) for i in ((0, 1) if turn % 2 else (1, 0))}
+            turns.append((found[0], found[1]))
+        for process in processes:
+            process.communicate()  # no more lines: it ends
+        for i, name in enumerate(("clock", "processor")):
+            before, after = ([turn[side][i] for turn in turns] for side in (0, 1))
+            ratios = [b / a for a, b in zip(before, after, strict=True)]
+            low, middle, high = statistics.quantiles(ratios, n=4)
+            medians = f"{statistics.median(before):8.1f} {statistics.median(after):8.1f}"
+            print(
+                f"{case:32} {name:9} {medians}  {middle:.3f} ({low:.3f} to {high:.3f})", flush=True
+            )
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--answer"]:
+        answer(sys.argv[2], sys.argv[3], float(sys.argv[4]))
+    else:
+        main()

@@ -35,7 +35,7 @@ def frequencies(epsilon, exploration, tau=0.5):
         draw_key=jax.random.key(1),
         explore_key=jax.random.key(2),
     )
-    return np.bincount(actions, minlength=4) / DRAWS, network(observations[:1])[0]
+    return np.bincount(actions, minlength=4) / DRAWS, network(observations[0])
 
 
 @pytest.mark.parametrize("epsilon", (0.0, 0.3, 1.0))

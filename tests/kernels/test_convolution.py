@@ -81,7 +81,13 @@ def test_values_and_gradients_of_any_shape(device, padding, size, odd, inputs, o
 @pytest.mark.parametrize(
     ("inputs", "outputs", "kernel", "stride", "size"),
     # Atari's three, one whose shifted images, not products, lie beside each other, and MinAtar's.
-    ((4, 32, 8, 4, 84), (32, 64, 4, 2, 21), (64, 64, 3, 1, 11), (32, 64, 3, 1, 11), (4, 16, 3, 1, 10)),
+    (
+        (4, 32, 8, 4, 84),
+        (32, 64, 4, 2, 21),
+        (64, 64, 3, 1, 11),
+        (32, 64, 3, 1, 11),
+        (4, 16, 3, 1, 10),
+    ),
 )
 def test_gradients_of_one_network_and_of_two_side_by_side(
     device, padding, inputs, outputs, kernel, stride, size, key, monkeypatch
@@ -106,7 +112,12 @@ def test_gradients_of_one_network_and_of_two_side_by_side(
 @pytest.mark.parametrize(
     ("device", "inputs", "made"),
     # A CPU has XLA's convolution where there are many inputs to an output.
-    (("gpu", 4, (3, 3, 16)), ("gpu", 64, (3, 3, 256)), ("cpu", 4, (3, 3, 16)), ("cpu", 64, (5, 5, 64))),
+    (
+        ("gpu", 4, (3, 3, 16)),
+        ("gpu", 64, (3, 3, 256)),
+        ("cpu", 4, (3, 3, 16)),
+        ("cpu", 64, (5, 5, 64)),
+    ),
 )
 def test_half_of_it_needs_no_weight(device, inputs, made, key, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: device)
@@ -125,9 +136,7 @@ def test_an_accelerator_convolves_where_no_gradient_is_asked_for(key, monkeypatc
     networks = [drawn(jax.random.key(i), (1, 1, 1), 32, 64, 4)[1:] for i in range(3)]
     several = jax.tree.map(lambda *x: jnp.stack(x), *networks)
     x = jax.random.normal(key, (2, 3, 21, 21, 32))
-    expected = jnp.stack(
-        [jax.vmap(lambda x, of=of: by_xla(x, *of, **how))(x) for of in networks]
-    )
+    expected = jnp.stack([jax.vmap(lambda x, of=of: by_xla(x, *of, **how))(x) for of in networks])
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
 
     def of_batches(network, x):

@@ -83,7 +83,7 @@ def test_many_weights_and_few_rows_on_a_cpu(rows, turned):
 @pytest.mark.parametrize("device", DEVICES)
 def test_gates(device, monkeypatch):
     """By hand, for each state and fraction."""
-    features, embedded, weight, bias = arguments = drawn(1, (3, 6), (3, 4, 5), (6, 5), (6,))
+    arguments = drawn(1, (3, 6), (3, 4, 5), (6, 5), (6,))
 
     def by_hand(features, embedded, weight, bias):
         rows = [

@@ -131,7 +131,7 @@ class _Layer(eqx.Module):
         as the outputs are.
         """
         outputs, inputs, *_ = self.weight.shape
-        _, b, c, block = images.shape
+        _, b, c, _ = images.shape
         turned = self.cut.transpose(0, 2, 4, 3, 5, 1).reshape(outputs, -1)
         # Behind the barrier the gradient is made once, not again for each shift, and `turned` is
         # not made in one kernel with the weights' update, which comes last.

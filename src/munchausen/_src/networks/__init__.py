@@ -1,4 +1,9 @@
-from munchausen._src.networks.given import TorsoFactory, check_torso_name, only_arrays, torso_factory
+from munchausen._src.networks.given import (
+    TorsoFactory,
+    check_torso_name,
+    only_arrays,
+    torso_factory,
+)
 from munchausen._src.networks.layers import INITIALISERS, Convolution, Dense, InitialiserName
 from munchausen._src.networks.network import Network, make_network, with_head
 from munchausen._src.networks.torsos import TORSOS, ConvolutionSpec, Encoder, Torso

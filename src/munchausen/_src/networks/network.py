@@ -163,7 +163,7 @@ def _put_together(
     scale: float,
     cosines: int | None,
     initialiser: InitialiserName,
-    keys: PRNGKeyArray,
+    keys: Array,
     output_bias: bool = True,
 ) -> Network:
     dense = partial(Dense, initialiser=initialiser)

@@ -1,14 +1,13 @@
 """Torsos: what lies between an observation and the output of a network. Ours are data."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from munchausen._src.errors import UserError
 from munchausen._src.kernels.convolution import Padding
@@ -97,7 +96,7 @@ def make_encoder(
     specs: tuple[ConvolutionSpec | int, ...],
     observation_shape: tuple[int, ...],
     initialiser: InitialiserName,
-    keys: Sequence[PRNGKeyArray] | PRNGKeyArray,
+    keys: Array,
 ) -> Encoder:
     """An encoder of these layers; one key for each."""
     if specs and not isinstance(specs[0], int) and len(observation_shape) != 3:
