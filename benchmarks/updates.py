@@ -19,13 +19,13 @@ from importlib import import_module
 from pathlib import Path
 
 
-def answer(agent: str, env: str, seconds: float) -> None:
+def answer(agent: str, env: str, seconds: float, capacity: int) -> None:
     """In a process of one version: a time for each line that is read."""
     root = "munchausen._src" if importlib.util.find_spec("munchausen._src") else "munchausen"
     settings, training, bench = (
         import_module(f"{root}.experiment.{name}") for name in ("settings", "training", "bench")
     )
-    setup = settings.make_settings([agent], env, seeds=[0])
+    setup = settings.make_settings([agent], env, seeds=[0], changes={"capacity": capacity})
     measured = bench.Bench(training.make_loop(setup))
     measured.warm_up("learner")
     measured.run("learner", seconds)
@@ -42,14 +42,14 @@ def answer(agent: str, env: str, seconds: float) -> None:
         print(*(1e6 * each / updates for each in times), flush=True)
 
 
-def start(source: Path, agent: str, env: str, seconds: float) -> subprocess.Popen[str]:
-    command = [sys.executable, __file__, "--answer", agent, env, str(seconds)]
+def start(source: Path, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, "--answer", *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": str(source.resolve())}
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
     assert process.stdout
     if process.stdout.readline() != "ready\n":
-        sys.exit(f"{agent} on {env} of {source} cannot be measured")
+        sys.exit(f"{source} cannot be measured: {arguments}")
     return process
 
 
@@ -68,13 +68,14 @@ def main() -> None:
     parser.add_argument("cases", nargs="+", metavar="AGENT:ENV")
     parser.add_argument("--turns", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
+    parser.add_argument("--capacity", type=int, default=30_000, help="of the replay; two are full")
     choice = parser.parse_args()
     print("µs an update; the ratio with the middle half of its turns")
     print(f"{'':32} {'by':9} {'before':>8} {'after':>8}  after/before")
     for case in choice.cases:
         agent, _, env = case.partition(":")
         sources = (choice.before, choice.after)
-        processes = [start(source, agent, env, choice.seconds) for source in sources]
+        processes = [start(x, agent, env, choice.seconds, choice.capacity) for x in sources]
         turns = []
         for turn in range(choice.turns):
             # Who goes first changes, or one would always find the machine as the other left it.
@@ -94,6 +95,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--answer"]:
-        answer(sys.argv[2], sys.argv[3], float(sys.argv[4]))
+        answer(*sys.argv[2:4], float(sys.argv[4]), int(sys.argv[5]))
     else:
         main()

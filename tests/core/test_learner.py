@@ -34,7 +34,7 @@ def test_munchausen_term_enters_an_n_step_target_once():
     regulariser = Regulariser(config.alpha, config.tau, config.clip_min)
     target = learner.targets(state.target, regulariser, batch, jax.random.key(2))
 
-    q = [np.asarray(state.target(frame[:1])[0], np.float64) for frame in frames]
+    q = [np.asarray(state.target(frame[0]), np.float64) for frame in frames]
     folded = -1.0 + 0.99 * 2.0 + 0.99**2 * 0.25
     term = oracle.munchausen_term(q[1], 1, config.alpha, config.tau, config.clip_min)
     bootstrap = 0.99**3 * oracle.soft_value(q[4], config.tau)

@@ -28,7 +28,7 @@ _TIMED = 5
 def check(settings: Settings, say: Callable[[str], Any] = lambda _: None) -> str | None:
     """Refuses a replay that does not fit. Returns a warning where a GPU would be wanted."""
     check_memory(settings)
-    if settings.listing.suite.startswith("atari") and dispatch.large_images_need_patience():
+    if settings.listing.suite.startswith("atari") and dispatch.atari_takes_days():
         seconds = cpu_seconds(settings, say)
         if seconds > _LONG_SECONDS:
             return (

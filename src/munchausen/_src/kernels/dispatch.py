@@ -40,8 +40,8 @@ def updates_unrolled(updates: int) -> int:
     return max(n for n in (1, 2, 4, 5) if updates % n == 0) if on_accelerator() else 1
 
 
-def large_images_need_patience() -> bool:
-    """Whether training on Atari's images takes days where it takes hours elsewhere."""
+def atari_takes_days() -> bool:
+    """Whether a training on Atari's images takes days here; on an accelerator it takes hours."""
     return not on_accelerator()
 
 
