@@ -241,14 +241,3 @@ class TestBeforeARun:
         resources.check_memory(make_settings(["m-dqn"], "Breakout", seeds=[0, 1]))
         with pytest.raises(UserError, match=r"for 3 lanes needs .* or train fewer seeds at once"):
             resources.check_memory(make_settings(["m-dqn"], "Breakout", seeds=[0, 1, 2]))
-
-    def test_a_container_may_have_less_than_the_machine(self, tmp_path):
-        limit = tmp_path / "memory.max"
-        assert resources.container_memory(limit) is None
-        limit.write_text("max\n")
-        assert resources.container_memory(limit) is None
-        limit.write_text("4294967296\n")
-        assert resources.container_memory(limit) == 2**32
-
-    def test_the_device_says_how_much_it_has(self):
-        assert jax.default_backend() != "cpu" or resources.device_memory() > 10**8

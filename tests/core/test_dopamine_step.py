@@ -33,7 +33,7 @@ def with_weights(learner, drawn, monkeypatch):
 
 
 def layers(network):
-    named = {f"Conv_{i}": layer for i, layer in enumerate(network.encoder)}
+    named = {f"Conv_{i}": layer for i, layer in enumerate(network.torso.layers)}
     return named | {
         "Dense_0": network.embedding,
         "Dense_1": network.hidden[0],
@@ -42,7 +42,8 @@ def layers(network):
 
 
 def kernel(layer):
-    return layer.filters if hasattr(layer, "filters") else layer.weight.T
+    """As Dopamine keeps it: [height, width, in, out] or [in, out]."""
+    return layer.weight.transpose(2, 3, 1, 0) if layer.weight.ndim == 4 else layer.weight.T
 
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])

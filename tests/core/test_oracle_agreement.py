@@ -22,7 +22,7 @@ def as_oracle(network):
         return np.asarray(layer.weight.T, np.float64), np.asarray(layer.bias, np.float64)
 
     params = {
-        "encoder": [dense(layer) for layer in network.encoder],
+        "encoder": [dense(layer) for layer in network.torso.layers],
         "hidden": [dense(layer) for layer in network.hidden],
         "output": dense(network.output),
     }

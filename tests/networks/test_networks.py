@@ -1,157 +1,119 @@
-"""Layers against JAX's own, shapes of the paper's networks, initialisers."""
+"""Our networks: the paper's shapes, initial weights, the same on every machine."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from munchausen._src.networks import TORSOS, make_network
-from munchausen._src.networks.convolution import Convolution
-from munchausen._src.networks.layers import INITIALISERS, Dense
-
-
-@pytest.mark.parametrize("padding", ("SAME", "VALID"))
-@pytest.mark.parametrize(
-    ("kernel", "stride"), ((1, 1), (2, 1), (3, 1), (4, 1), (4, 2), (6, 3), (8, 4))
+from munchausen import UserError
+from munchausen._src.networks import (
+    INITIALISERS,
+    TORSOS,
+    Convolution,
+    Dense,
+    make_network,
+    with_head,
 )
-def test_matrix_product_is_the_convolution(padding, kernel, stride, key):
-    layer = Convolution(
-        3, 5, kernel, stride=stride, padding=padding, initialiser="glorot_uniform", key=key
-    )
 
-    @jax.jit
-    def both(x):
-        expected = jax.lax.conv_general_dilated(
-            x,
-            layer.filters,
-            window_strides=(stride, stride),
-            padding=padding,
-            dimension_numbers=("NHWC", "HWIO", "NHWC"),
-        )
-        return layer(x), expected + layer.bias
-
-    for height in range(kernel, kernel + 2 * stride + 1):
-        ours, expected = both(jax.random.normal(key, (2, height, 17, 3)))
-        np.testing.assert_allclose(ours, expected, atol=1e-5)
+OBSERVATIONS = {
+    "nature": (84, 84, 4),
+    "minatar": (10, 10, 4),
+    "minatar-linear": (10, 10, 4),
+    "mlp": (6,),
+    "mlp-small": (2, 3),
+    "table": (5,),
+}
 
 
-@pytest.mark.parametrize("padding", ("SAME", "VALID"))
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "kernel", "stride", "size"),
-    # The paper's three, and one whose shifted images, not products, lie beside each other.
-    ((4, 32, 8, 4, 84), (32, 64, 4, 2, 21), (64, 64, 3, 1, 11), (32, 64, 3, 1, 11)),
-)
-def test_the_form_for_accelerators_has_the_same_gradients(
-    padding, inputs, outputs, kernel, stride, size, key, monkeypatch
-):
-    """As a GPU computes them: by their own rule, for one network and for two side by side."""
-    layers = [
-        Convolution(
-            inputs,
-            outputs,
-            kernel,
-            stride=stride,
-            padding=padding,
-            initialiser="glorot_uniform",
-            key=jax.random.fold_in(key, i),
-        )
-        for i in range(2)
-    ]
-    x = jax.random.normal(key, (3, size, size, inputs))
-
-    def gradients(layer, x):
-        return jax.grad(lambda layer, x: jnp.sum(jnp.sin(layer(x))), argnums=(0, 1))(layer, x)
-
-    expected = [jax.jit(gradients)(layer, x) for layer in layers]
-    both = jax.tree.map(lambda *arrays: jnp.stack(arrays), *layers)
-    with monkeypatch.context() as accelerator:
-        accelerator.setattr(jax, "default_backend", lambda: "gpu")
-        assert layers[0].blocks(x[0]).shape[-1] == inputs * stride**2
-        alone = jax.jit(lambda *a: gradients(*a))(layers[0], x)
-        beside = jax.jit(lambda both, x: jax.vmap(gradients, in_axes=(0, None))(both, x))(both, x)
-
-    def assert_same(actual, expected):
-        for ours, theirs in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
-
-    assert_same(alone, expected[0])
-    for i in range(2):
-        assert_same(jax.tree.map(lambda array, i=i: array[i], beside), expected[i])
-
-
-def test_an_accelerator_convolves_where_no_gradient_is_asked_for(key, monkeypatch):
-    """XLA's own convolution for one network, however its images are batched; products for
-    several, where it would be a grouped one, and wherever there is a gradient."""
-    layers = [
-        Convolution(
-            32, 64, 4, stride=2, padding="SAME", initialiser="glorot_uniform", key=jax.random.key(i)
-        )
-        for i in range(3)
-    ]
-    layer, several = layers[0], jax.tree.map(lambda *x: jnp.stack(x), *layers)
-    x = jax.random.normal(key, (2, 3, 21, 21, 32))
-    expected = jnp.stack([jax.vmap(layer)(x) for layer in layers])
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-
-    def of_batches(layer, x):
-        return jax.vmap(layer)(x)
-
-    def of_networks(several, x):
-        return jax.vmap(of_batches, in_axes=(0, None))(several, x)
-
-    def of_networks_within(several, x):
-        return jax.vmap(lambda x: jax.vmap(lambda layer: layer(x))(several))(x)
-
-    def gradient(layer, x):
-        return jax.grad(lambda layer: jnp.sum(of_batches(layer, x)))(layer)
-
-    np.testing.assert_allclose(of_batches(layer, x), expected[0], atol=1e-4)
-    np.testing.assert_allclose(of_networks(several, x), expected, atol=1e-4)
-    np.testing.assert_allclose(of_networks_within(several, x).swapaxes(0, 1), expected, atol=1e-4)
-
-    def convolutions(function, *arguments):
-        return str(jax.make_jaxpr(function)(*arguments)).count("conv_general_dilated")
-
-    assert convolutions(jax.jit(of_batches), layer, x)
-    assert not convolutions(jax.jit(of_networks), several, x)
-    assert not convolutions(jax.jit(of_networks_within), several, x)
-    assert not convolutions(jax.jit(gradient), layer, x)
-
-
-def test_filters_are_the_initial_draw(key):
-    """Both forms in which weights are kept: for shifted images, and for shifted products."""
-    for outputs in (5, 50):
-        layer = Convolution(
-            3, outputs, 4, stride=2, padding="SAME", initialiser="glorot_uniform", key=key
-        )
-        drawn = INITIALISERS["glorot_uniform"](key, (4, 4, 3, outputs))
-        np.testing.assert_array_equal(layer.filters, drawn)
-    assert layer.weight.shape == (4 * 4 * 3, 50)
-
-
-def build(torso, shape, outputs=4, cosines=None, initialiser="glorot_uniform"):
-    return make_network(
-        TORSOS[torso],
-        shape,
-        outputs,
-        scale=1.0,
-        cosines=cosines,
-        initialiser=initialiser,
-        key=jax.random.key(0),
-    )
+def build(torso, shape, outputs=4, **options):
+    return make_network(torso, shape, outputs, **options, key=jax.random.key(0))
 
 
 def test_nature_network_has_the_papers_shapes():
     network = build("nature", (84, 84, 4), outputs=18)
-    assert [layer.filters.shape for layer in network.encoder] == [
-        (8, 8, 4, 32),
-        (4, 4, 32, 64),
-        (3, 3, 64, 64),
+    assert [layer.weight.shape for layer in network.torso.layers] == [
+        (32, 4, 8, 8),
+        (64, 32, 4, 4),
+        (64, 64, 3, 3),
     ]
     assert network.hidden[0].weight.shape == (512, 7744)  # 11·11·64, with SAME padding
     assert network.output.weight.shape == (18, 512)
     count = sum(x.size for x in jax.tree.leaves(network))
     assert count == 8224 + 32832 + 36928 + 3965440 + 9234
+
+
+@pytest.mark.parametrize("cosines", (None, 8))
+@pytest.mark.parametrize("torso", TORSOS)
+def test_weights_are_the_same_on_every_machine(torso, cosines, monkeypatch):
+    here = build(torso, OBSERVATIONS[torso], cosines=cosines)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    there = build(torso, OBSERVATIONS[torso], cosines=cosines)
+    assert jax.tree.structure(here) == jax.tree.structure(there)
+    for ours, theirs in zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_weights_are_the_initial_draw_with_outputs_first(key):
+    draw = INITIALISERS["glorot_uniform"]
+    layer = Convolution(3, 5, 4, stride=2, padding="SAME", key=key)
+    drawn = draw(key, (4, 4, 3, 5))
+    np.testing.assert_array_equal(layer.weight[1, 2, 3, 0], drawn[3, 0, 2, 1])
+    np.testing.assert_array_equal(layer.weight, drawn.transpose(3, 2, 0, 1))
+    np.testing.assert_array_equal(Dense(3, 5, key=key).weight, draw(key, (3, 5)).T)
+
+
+@pytest.mark.parametrize("torso", TORSOS)
+def test_each_layer_draws_from_a_key_of_its_own(torso, key):
+    """The numbers that a key has always given: trainings of older versions are repeated."""
+    data = TORSOS[torso]
+    network = make_network(torso, OBSERVATIONS[torso], 3, cosines=8, key=key)
+    layers = (*network.torso.layers, *network.hidden, network.output, network.embedding)
+    assert len(layers) == len(data.encoder) + len(data.hidden) + 2
+    for one, layer in zip(jax.random.split(key, len(layers)), layers, strict=True):
+        shape = layer.weight.shape
+        turned = (2, 3, 1, 0) if len(shape) == 4 else (1, 0)
+        drawn = INITIALISERS["glorot_uniform"](one, tuple(shape[axis] for axis in turned))
+        np.testing.assert_array_equal(layer.weight.transpose(turned), drawn)
+
+
+@pytest.mark.parametrize("stride", (1, 2))
+@pytest.mark.parametrize("padding", ("SAME", "VALID"))
+def test_a_convolution_is_equinoxs(stride, padding, key):
+    theirs = eqx.nn.Conv2d(3, 5, 4, stride=stride, padding=padding, key=key)
+    ours = Convolution(3, 5, 4, stride=stride, padding=padding, key=key)
+    assert ours.weight.shape == theirs.weight.shape
+    ours = eqx.tree_at(lambda x: (x.weight, x.bias), ours, (theirs.weight, theirs.bias.reshape(-1)))
+    x = jax.random.normal(key, (2, 9, 8, 3))
+    expected = jax.vmap(theirs)(x.transpose(0, 3, 1, 2)).transpose(0, 2, 3, 1)
+    np.testing.assert_allclose(ours(x), expected, atol=1e-5)
+
+
+def test_a_dense_layer_is_equinoxs(key):
+    theirs, ours = eqx.nn.Linear(6, 5, key=key), Dense(6, 5, key=key)
+    assert ours.weight.shape == theirs.weight.shape
+    ours = eqx.tree_at(lambda x: (x.weight, x.bias), ours, (theirs.weight, theirs.bias))
+    x = jax.random.normal(key, (3, 6))
+    np.testing.assert_allclose(ours(x), jax.vmap(theirs)(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("torso", TORSOS)
+def test_one_observation_is_a_batch_of_one(torso, key):
+    """And the two halves of a pass are the whole."""
+    shape = OBSERVATIONS[torso]
+    x = jax.random.uniform(key, (3, *shape))
+    fractions = jax.random.uniform(key, (3, 5))
+    network = build(torso, shape, scale=0.5)
+    many = network.batch(jax.vmap(network.view)(x))
+    assert many.shape == (3, 4)
+    np.testing.assert_allclose(jax.vmap(network)(x), many, rtol=1e-4, atol=1e-5)
+    implicit = build(torso, shape, scale=0.5, cosines=8)
+    many = implicit.batch(jax.vmap(implicit.view)(x), fractions)
+    assert many.shape == (3, 5, 4)
+    np.testing.assert_allclose(jax.vmap(implicit)(x, fractions), many, rtol=1e-4, atol=1e-5)
+    # The torso alone is callable with an observation, as a user's is.
+    features = implicit.features(jax.vmap(implicit.view)(x))
+    np.testing.assert_allclose(implicit.torso(0.5 * x[1]), features[1], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +123,6 @@ def test_minatar_networks(torso, features):
     network = build(torso, (10, 10, 4))
     views = jax.vmap(network.view)(jnp.zeros((2, 10, 10, 4), bool))
     assert network.features(views).shape == (2, features)
-    assert network(views).shape == (2, 4)
 
 
 def test_implicit_embedding_is_before_the_hidden_layer():
@@ -169,8 +130,7 @@ def test_implicit_embedding_is_before_the_hidden_layer():
     assert network.embedding.weight.shape == (1024, 64)
     views = jax.vmap(network.view)(jax.random.bernoulli(jax.random.key(1), 0.5, (2, 10, 10, 4)))
     fractions = jnp.linspace(0, 1, 10).reshape(2, 5)
-    z = network.at_fractions(views, fractions)
-    assert z.shape == (2, 5, 4)
+    z = network.batch(views, fractions)
     # By hand, for one state and one of its fractions.
     cosines = jnp.cos(jnp.pi * jnp.arange(1, 65) * fractions[1, 2])
     x = network.features(views)[1] * jax.nn.relu(network.embedding(cosines))
@@ -179,21 +139,24 @@ def test_implicit_embedding_is_before_the_hidden_layer():
     )
 
 
+def test_fractions_need_an_embedding():
+    with pytest.raises(UserError, match="no embedding of fractions: make it with `cosines`"):
+        build("mlp-small", (6,))(jnp.ones(6), jnp.ones(2))
+
+
 @pytest.mark.parametrize("cosines", (None, 8))
 @pytest.mark.parametrize("outputs", (4, 40))
 def test_accelerators_compute_the_same(outputs, cosines, monkeypatch):
-    """Values and gradients, in the forms that a GPU likes: few outputs and many, quantiles."""
-    network = build("minatar", (10, 10, 4), outputs, cosines)
+    """Values and gradients: few outputs and many, quantiles."""
+    network = build("minatar", (10, 10, 4), outputs, cosines=cosines)
     views = jax.random.uniform(jax.random.key(1), (3, 10, 10, 4))
-    fractions = jax.random.uniform(jax.random.key(2), (3, 5))
-
-    def values(network):
-        if cosines:
-            return network.at_fractions(views, fractions)
-        return network(views)
+    fractions = jax.random.uniform(jax.random.key(2), (3, 5)) if cosines else None
 
     def both(network):
-        return values(network), jax.grad(lambda x: jnp.sum(jnp.sin(values(x))))(network)
+        def loss(network):
+            return jnp.sum(jnp.sin(network.batch(views, fractions)))
+
+        return network.batch(views, fractions), jax.grad(loss)(network)
 
     expected = jax.jit(both)(network)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
@@ -204,45 +167,16 @@ def test_accelerators_compute_the_same(outputs, cosines, monkeypatch):
 
 def test_observations_are_scaled():
     x = jax.random.uniform(jax.random.key(1), (6,))
-    scaled = make_network(
-        TORSOS["mlp-small"],
-        (6,),
-        2,
-        scale=1 / 255,
-        cosines=None,
-        initialiser="glorot_uniform",
-        key=jax.random.key(0),
-    )
-    plain = build("mlp-small", (6,), outputs=2)
-    np.testing.assert_allclose(
-        scaled(scaled.view(255 * x)[None]), plain(plain.view(x)[None]), rtol=1e-5
-    )
+    scaled = build("mlp-small", (6,), outputs=2, scale=1 / 255)
+    np.testing.assert_allclose(scaled(255 * x), build("mlp-small", (6,), outputs=2)(x), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("rows", "turned"), ((5, True), (256, True), (257, False)))
-def test_many_weights_and_few_rows_on_a_cpu(rows, turned, key):
-    """Another order of the same product, alone and for networks side by side."""
-    keys = jax.random.split(key, 2)
-
-    def make(key):
-        return Dense(1_000, 1_000, initialiser="glorot_uniform", key=key)
-
-    def plain(layer, x):
-        return x @ layer.weight.T + layer.bias
-
-    def gradients(function, layer, x):
-        return jax.grad(lambda *parts: jnp.sum(jnp.sin(function(*parts))), (0, 1))(layer, x)
-
-    layer, x = make(keys[0]), jax.random.normal(keys[1], (rows, 1_000))
-    assert ("optimization_barrier" in str(jax.make_jaxpr(layer)(x))) == turned
-    np.testing.assert_allclose(layer(x), plain(layer, x), atol=1e-4)
-    layers, xs = jax.vmap(make)(keys), jnp.stack([x, -x])
-    together = jax.vmap(lambda layer, x: gradients(type(layer).__call__, layer, x))(layers, xs)
-    for i in range(2):
-        one = jax.tree.map(lambda leaf, i=i: leaf[i], layers)
-        expected = gradients(plain, one, xs[i])
-        found = jax.tree.map(lambda leaf, i=i: leaf[i], together)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4), found, expected)
+def test_a_head_behind_a_torso_may_have_hidden_layers(key):
+    torso = eqx.nn.Linear(6, 10, key=key)
+    network = with_head(torso, (6,), 3, hidden=(8, 7), cosines=4, key=key)
+    shapes = [layer.weight.shape for layer in (*network.hidden, network.output)]
+    assert shapes == [(8, 10), (7, 8), (3, 7)]
+    assert network.embedding.weight.shape == (10, 4)
 
 
 def test_initialisers_have_the_papers_bounds(key):
@@ -253,7 +187,7 @@ def test_initialisers_have_the_papers_bounds(key):
     bound = np.sqrt(3 / np.sqrt(3) / 300)
     assert 0.98 * bound < jnp.max(jnp.abs(fan_in)) <= bound
     network = build("minatar", (10, 10, 4))
-    for layer in (*network.encoder, *network.hidden, network.output):
+    for layer in (*network.torso.layers, *network.hidden, network.output):
         assert not layer.bias.any()
 
 
@@ -261,4 +195,4 @@ def test_a_table_has_one_weight_a_state_action():
     network = build("table", (5,), outputs=3)
     assert [x.shape for x in jax.tree.leaves(network)] == [(3, 5)]
     for state in range(5):
-        np.testing.assert_array_equal(network(jnp.eye(5))[state], network.output.weight[:, state])
+        np.testing.assert_array_equal(network(jnp.eye(5)[state]), network.output.weight[:, state])

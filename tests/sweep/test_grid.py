@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from munchausen._src.core.schedules import Cosine
 from munchausen._src.errors import UserError
+from munchausen._src.kernels.machine import Gpu
 from munchausen._src.sweep import local
 from munchausen._src.sweep.grid import (
     Grid,
@@ -22,7 +23,6 @@ from munchausen._src.sweep.grid import (
     read_toml,
 )
 from munchausen._src.sweep.local import arrange
-from munchausen._src.sweep.machine import Gpu
 from munchausen._src.sweep.plan import (
     make_jobs,
     one_by_one,

@@ -28,7 +28,7 @@ from munchausen._src.experiment.policy import (
 from munchausen._src.experiment.resources import check
 from munchausen._src.experiment.settings import make_settings, round_up
 from munchausen._src.experiment.training import Training
-from munchausen._src.kernels import compiled
+from munchausen._src.kernels.compiling import compiled
 from munchausen._src.kernels.program_cache import use_program_cache
 from munchausen._src.networks import Network
 from munchausen._src.progress import show_progress

@@ -8,7 +8,7 @@ from munchausen._src.agents.over_time import learning_rate_of
 from munchausen._src.core.actor import Actor
 from munchausen._src.core.learner import Learner
 from munchausen._src.core.replay import FrameReplay
-from munchausen._src.networks import TORSOS, Network, make_network
+from munchausen._src.networks import Network, make_network
 
 
 def make_learner(
@@ -24,7 +24,7 @@ def make_learner(
 
     def make(key: PRNGKeyArray) -> Network:
         return make_network(
-            TORSOS[config.network],
+            config.network,
             observation_shape,
             head.outputs(actions),
             scale=scale,

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from munchausen._src.core.backup import Regulariser, backup
 from munchausen._src.core.heads import Head, Loss
 from munchausen._src.core.heads.base import of_action
-from munchausen._src.core.network import Network, batched, closed, trainable, view
+from munchausen._src.core.network import Network, batched, checked, trainable, view
 from munchausen._src.core.operators import Scalar, policy, scaled_log_policy
 from munchausen._src.core.replay import batch_size
 
@@ -94,7 +94,9 @@ class Learner:
 
     def init(self, key: PRNGKeyArray) -> LearnerState:
         """The target network is initialised separately from the online one (Dopamine)."""
-        online, target = (closed(self.network(each)) for each in jax.random.split(key))
+        online, target = (checked(self.network(each)) for each in jax.random.split(key))
+        # A lambda within a network is another one each time it is made: the two share one.
+        target = jax.tree.unflatten(jax.tree.structure(online), jax.tree.leaves(target))
         return LearnerState(online, target, self.optimizer.init(_weights(online)))
 
     def update(
@@ -132,6 +134,7 @@ class Learner:
         *,
         regulariser: Regulariser,
         targets_at_once: bool = False,
+        unroll: int = 1,
     ) -> tuple[LearnerState, Update]:
         """Several updates with one target network. A single one is `update` with the same key.
 
@@ -140,7 +143,8 @@ class Learner:
 
         `targets_at_once`: all targets in one pass of the target network, which suits an
         accelerator. A CPU is quicker with each when it is needed, as all of them together would
-        not stay in its cache (1.5 times slower).
+        not stay in its cache (1.5 times slower). `unroll`: how many are written out in the
+        program, as `jax.lax.scan` takes it.
         """
         count = len(transitions.a_tm1)
         keys = jax.random.split(key, (count, 2))
@@ -150,15 +154,13 @@ class Learner:
         def aim(regulariser: Regulariser, batch: _Batch, key: PRNGKeyArray) -> Array:
             return self._targets(state.target, regulariser, batch, key)
 
-        batches, targets, unroll = transitions, None, 1
+        batches, targets = transitions, None
         if targets_at_once:
             # Behind the barrier, or XLA looks up a frame again for each patch of it.
             batches = jax.vmap(see)(jax.lax.optimization_barrier(transitions))
             axes = (None if each is None else 0, 0, 0)
             targets = jax.vmap(aim, in_axes=axes)(regulariser, batches, keys[:, 0])
             batches = batches._replace(view_t=None)
-            # Unrolled, an accelerator launches fewer of the tiny kernels that run the loop itself.
-            unroll = max(n for n in (1, 2, 4, 5) if count % n == 0)
 
         def body(state: LearnerState, inputs: Any) -> tuple[LearnerState, Loss]:
             batch, targets, (target_key, step_key), own = inputs

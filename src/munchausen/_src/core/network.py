@@ -20,6 +20,8 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Shaped
 
 from munchausen._src.errors import UserError
@@ -43,52 +45,68 @@ def trainable(network: Network) -> PyTree:
     )
 
 
-class _Closed(eqx.Module):
-    """A network whose leaves that are no arrays (functions, numbers) became part of its type:
-    programs take arrays alone."""
+class OnlyArrays(eqx.Module):
+    """A module whose leaves that are no arrays (functions, numbers) became part of its type:
+    programs and checkpoints take arrays alone."""
 
     arrays: PyTree
-    rest: PyTree = eqx.field(static=True)
+    rest: tuple[Any, ...] = eqx.field(static=True)  # leaves and structure
+
+    def __init__(self, module: Any):
+        self.arrays, rest = eqx.partition(module, eqx.is_array)
+        leaves, structure = jax.tree.flatten(rest)
+        self.rest = (tuple(leaves), structure)
+
+    @property
+    def module(self) -> Any:
+        leaves, structure = self.rest
+        return eqx.combine(self.arrays, jax.tree.unflatten(structure, leaves))
+
+    def __call__(self, *arguments: Any, key: PRNGKeyArray | None = None) -> Any:
+        return call(self.module, *arguments, key=key)
 
 
-def closed(network: Network) -> Network:
-    """`network` with arrays as its only leaves. Refuses one that has nothing to train."""
+def only_arrays(module: Any) -> Any:
+    """As it is where all its leaves are arrays, and callable as before otherwise."""
+    module = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, np.ndarray) else x, module)
+    if all(map(eqx.is_array, jax.tree.leaves(module))) or not callable(module):
+        return module
+    return OnlyArrays(module)
+
+
+def checked(network: Network) -> Network:
+    """With arrays as its only leaves. Refuses one that has nothing to train."""
     if not any(jax.tree.leaves(trainable(network))):
         raise UserError(
             f"{type(network).__name__} has no arrays of floats to train: a network is a pytree "
             "(such as an equinox.Module) that holds its weights"
         )
-    if all(eqx.is_array(leaf) for leaf in jax.tree.leaves(network)):
-        return network
-    return _Closed(*eqx.partition(network, eqx.is_array))
-
-
-def opened(network: Network) -> Network:
-    """The network as its author made it."""
-    if isinstance(network, _Closed):
-        return eqx.combine(network.arrays, network.rest)
-    return network
+    return only_arrays(network)
 
 
 def view(network: Network, observations: Shaped[Array, "B ..."]) -> Shaped[Array, "B ..."]:
-    own = getattr(opened(network), "view", None)
+    own = getattr(_opened(network), "view", None)
     return observations if own is None else jax.vmap(own)(observations)
 
 
 def batched(network: Network, key: PRNGKeyArray | None = None) -> Apply:
     """`network` as a function of a batch of views, and of fractions for implicit quantiles."""
-    network = opened(network)
-    function = getattr(network, "batch", network)
-    if takes_key(function):
-        function = partial(function, key=key)
-    if not hasattr(network, "batch"):
-        return lambda *arguments: jax.vmap(function)(*arguments)
-    return function
+    network = _opened(network)
+    if hasattr(network, "batch"):
+        return partial(call, network.batch, key=key)
+    return jax.vmap(partial(call, network, key=key))
 
 
-def takes_key(function: Callable[..., Any]) -> bool:
+def call(layer: Callable[..., Any], *arguments: Any, key: PRNGKeyArray | None = None) -> Any:
+    """`layer` of these, with `key` if it takes one."""
     try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # a built-in function says nothing of itself
-        return False
-    return any(p.name == "key" or p.kind is p.VAR_KEYWORD for p in parameters)
+        parameters = inspect.signature(layer).parameters.values()
+    except (TypeError, ValueError):  # it does not say what it takes
+        parameters = ()
+    takes_key = any(p.name == "key" or p.kind is p.VAR_KEYWORD for p in parameters)
+    return layer(*arguments, key=key) if takes_key else layer(*arguments)
+
+
+def _opened(network: Network) -> Network:
+    """As its author made it."""
+    return network.module if isinstance(network, OnlyArrays) else network

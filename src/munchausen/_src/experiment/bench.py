@@ -18,7 +18,8 @@ import numpy as np
 from munchausen._src.core.replay import FrameStore
 from munchausen._src.experiment.settings import Settings
 from munchausen._src.experiment.training import make_loop
-from munchausen._src.kernels import compiled, dispatch
+from munchausen._src.kernels import dispatch
+from munchausen._src.kernels.compiling import compiled
 from munchausen._src.loops.device import DeviceLoop
 from munchausen._src.loops.host import HostLoop
 from munchausen._src.loops.lane import Lane, Steps

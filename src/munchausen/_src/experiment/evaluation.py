@@ -21,7 +21,7 @@ from munchausen._src.core.backup import Regulariser
 from munchausen._src.core.learner import action_gap
 from munchausen._src.core.replay import FrameReplay, FrameStore, Outcome
 from munchausen._src.experiment.settings import Settings, check_seed
-from munchausen._src.kernels import compiled
+from munchausen._src.kernels.compiling import compiled
 from munchausen._src.networks import Network
 from munchausen._src.suites import HostEnvironments, Listing
 from munchausen._src.suites.spec import HostSteps

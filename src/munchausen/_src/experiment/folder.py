@@ -21,12 +21,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from munchausen._src.errors import UserError, writing
 from munchausen._src.experiment.records import CONFIG, LOCK, MACHINE, RESULT, records_bytes
 from munchausen._src.experiment.settings import Settings, first_difference
-from munchausen._src.kernels.machine import cores
+from munchausen._src.kernels import machine
 
 _WRITING = ".writing"
 
@@ -188,7 +186,6 @@ _PACKAGES = (
 
 
 def describe_machine() -> dict[str, Any]:
-    device = jax.devices()[0]
     versions = {}
     for name in _PACKAGES:
         try:
@@ -199,8 +196,6 @@ def describe_machine() -> dict[str, Any]:
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "cpus": cores(),
-        "device": device.device_kind,
-        "backend": device.platform,
+        **machine.describe(),
         "versions": versions,
     }

@@ -13,7 +13,7 @@ from munchausen._src.agents.building import make_actor
 from munchausen._src.core.operators import policy as softmax_policy
 from munchausen._src.core.replay import FrameReplay, FrameStore, Outcome
 from munchausen._src.experiment.policy import Policy
-from munchausen._src.kernels import compiled
+from munchausen._src.kernels.compiling import compiled
 from munchausen._src.networks import Network
 from munchausen._src.suites import Listing
 

@@ -1,9 +1,7 @@
 """Before a long run: does its replay fit, and how long will it take on a CPU?"""
 
-import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,7 +16,9 @@ from munchausen._src.core.replay import Transitions
 from munchausen._src.errors import UserError, install_line
 from munchausen._src.experiment.pace import in_words
 from munchausen._src.experiment.settings import Settings
-from munchausen._src.kernels import compiled, dispatch
+from munchausen._src.kernels import dispatch
+from munchausen._src.kernels.compiling import compiled
+from munchausen._src.kernels.machine import device_memory
 
 _SHARE = 0.9  # of the memory; the rest is for networks, batches and the compiler
 _LONG_SECONDS = 600
@@ -29,7 +29,7 @@ _TIMED = 5
 def check(settings: Settings, say: Callable[[str], Any] = lambda _: None) -> str | None:
     """Refuses a replay that does not fit. Returns a warning where a GPU would be wanted."""
     check_memory(settings)
-    if settings.listing.suite.wants_gpu and dispatch.on_cpu():
+    if settings.listing.suite.wants_gpu and dispatch.large_images_need_patience():
         seconds = cpu_seconds(settings, say)
         if seconds > _LONG_SECONDS:
             return (
@@ -43,7 +43,7 @@ def check_memory(settings: Settings) -> None:
     spec = envs.spec_of(settings.listing)
     frame_bytes = int(np.prod(spec.frame_shape)) * np.dtype(spec.frame_dtype).itemsize
     needed = len(settings.lanes) * settings.config.capacity * (frame_bytes + 9)
-    apart = settings.listing.loop == "device" and dispatch.on_cpu()
+    apart = settings.listing.loop == "device" and not dispatch.lanes_share_a_program()
     if apart and len(settings.lanes) > 1:
         needed *= 2  # a checkpoint joins a copy of the lanes
     there = device_memory()
@@ -55,26 +55,6 @@ def check_memory(settings: Settings) -> None:
             f"{there / 1e9:.1f} GB; lower --capacity (to {fits:_} or less)"
             + (" or train fewer seeds at once" if lanes else "")
         )
-
-
-def device_memory() -> int | None:
-    """Bytes that arrays may take on the device, or None where it does not say."""
-    device = jax.devices()[0]
-    stats = device.memory_stats() if device.platform != "cpu" else None
-    if stats:
-        return int(stats["bytes_limit"])
-    if device.platform == "cpu":
-        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return min(machine, container_memory() or machine)
-    return None
-
-
-def container_memory(limit: Path = Path("/sys/fs/cgroup/memory.max")) -> int | None:
-    """What a container or a batch system grants, or None where there is no limit."""
-    try:
-        return int(limit.read_text())
-    except (OSError, ValueError):  # not on Linux, or "max"
-        return None
 
 
 def cpu_seconds(settings: Settings, say: Callable[[str], Any]) -> float:

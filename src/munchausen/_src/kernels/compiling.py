@@ -1,13 +1,13 @@
-"""How programs that hold a network are compiled, for training and for playing."""
+"""How programs that hold a network are compiled: XLA's options for each kind of device."""
 
-import contextlib
 import functools
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
+
+from munchausen._src.kernels import dispatch
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "gpu": {
@@ -34,24 +34,20 @@ _UNKNOWN = ("No such compile option", "not a valid enum value")
 def compiled(
     function: Callable[..., Any], precision: str, *, uses_up_first: bool = False
 ) -> Callable[..., Any]:
-    """`function` of an agent's network as a program for this machine's device. It may write its
-    results over its first argument (a lane, gigabytes of it replay) if that is used up by the
-    call."""
-    backend, contexts = jax.default_backend(), []
-    if precision == "float32":  # JAX's default on a GPU is tf32
-        contexts.append(partial(jax.default_matmul_precision, "float32"))
+    """`function` of an agent's network as a program for this machine's device.
+
+    With `uses_up_first` the program may write its results over its first argument (a lane is
+    gigabytes of replay), which nobody may read after the call."""
 
     @functools.wraps(function)
-    def within(*arguments: Any) -> Any:
-        with contextlib.ExitStack() as stack:
-            for context in contexts:
-                stack.enter_context(context())
+    def exact(*arguments: Any) -> Any:
+        with jax.default_matmul_precision("float32"):  # JAX's default on a GPU is tf32
             return function(*arguments)
 
     return jax.jit(
-        within if contexts else function,
+        exact if precision == "float32" else function,
         donate_argnums=0 if uses_up_first else (),
-        compiler_options=known_options(backend),
+        compiler_options=known_options(dispatch.backend()),
     )
 
 

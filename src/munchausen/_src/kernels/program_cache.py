@@ -9,8 +9,8 @@ _ENTRIES = "*-cache"  # as JAX names them
 
 
 def use_program_cache() -> None:
-    """Set `MUNCHAUSEN_CACHE_DIR` to another folder, or to nothing to keep none. Where it is not
-    set, a folder that JAX has been given already stays."""
+    """Tells JAX to keep its programs in the folder `MUNCHAUSEN_CACHE_DIR`, or nowhere if that is
+    empty. Where it is not set they go to the user's cache, unless JAX was given a folder."""
     import jax
 
     folder = os.environ.get("MUNCHAUSEN_CACHE_DIR")
@@ -26,8 +26,8 @@ def use_program_cache() -> None:
 
 
 def prune(folder: Path, most_bytes: int) -> None:
-    """Deletes those not used for longest until the rest is small enough. A process that looks
-    for one that is gone compiles it again."""
+    """Deletes the programs that were not used for longest until the rest is small enough. A
+    process that misses one compiles it again."""
     entries = []
     for path in folder.glob(_ENTRIES):
         with contextlib.suppress(OSError):  # another process was faster

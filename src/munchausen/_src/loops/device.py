@@ -18,7 +18,8 @@ from jaxtyping import Array, Float, Int
 from munchausen._src.agents.config import AgentConfig
 from munchausen._src.core.learner import Metrics
 from munchausen._src.core.replay import Outcome, Ring
-from munchausen._src.kernels import compiled, dispatch
+from munchausen._src.kernels import dispatch
+from munchausen._src.kernels.compiling import compiled
 from munchausen._src.loops.chunk import Chunk, Episodes, empty_metrics
 from munchausen._src.loops.lane import (
     Lane,

@@ -100,6 +100,7 @@ class Steps(NamedTuple):
             update_key,
             regulariser=regulariser,
             targets_at_once=dispatch.targets_at_once(),
+            unroll=dispatch.updates_unrolled(updates),
         )
         return lane._replace(learner=learner), out.metrics
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from munchausen._src.core.replay import Outcome
-from munchausen._src.kernels import compiled
+from munchausen._src.kernels.compiling import compiled
 from munchausen._src.loops.lane import Lane, Steps
 from munchausen._src.loops.lanes import over_lanes
 

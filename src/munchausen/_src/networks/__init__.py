@@ -1,3 +1,25 @@
-from munchausen._src.networks.network import TORSOS, Network, Torso, make_network
+from munchausen._src.networks.given import (
+    TorsoFactory,
+    check_torso_name,
+    torso_factory,
+)
+from munchausen._src.networks.layers import INITIALISERS, Convolution, Dense, InitialiserName
+from munchausen._src.networks.network import Network, make_network, with_head
+from munchausen._src.networks.torsos import TORSOS, ConvolutionSpec, Encoder, Torso
 
-__all__ = ["TORSOS", "Network", "Torso", "make_network"]
+__all__ = [
+    "INITIALISERS",
+    "TORSOS",
+    "Convolution",
+    "ConvolutionSpec",
+    "Dense",
+    "Encoder",
+    "InitialiserName",
+    "Network",
+    "Torso",
+    "TorsoFactory",
+    "check_torso_name",
+    "make_network",
+    "torso_factory",
+    "with_head",
+]

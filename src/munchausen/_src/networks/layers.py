@@ -1,4 +1,4 @@
-"""Dense layers and named initialisers."""
+"""Layers and named initialisers. Weights lie as equinox keeps them, on every machine."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
+
+from munchausen._src.kernels import convolution, dense
 
 InitialiserName = Literal["glorot_uniform", "fan_in_uniform"]
 
@@ -19,15 +21,8 @@ INITIALISERS: dict[str, Callable[..., Array]] = {
 }
 
 
-_FEW = 20  # outputs of a dense layer: the values of at most 18 actions
-_LARGE, _FEW_ROWS = 1_000_000, 256  # weights of Atari's hidden layer; states of a batch
-
-_in_memory = jax.lax.optimization_barrier  # a product takes what is behind it as it lies there
-
-
 class Dense(eqx.Module):
-    """x W' + b. W is kept [outputs, inputs]: on a CPU its gradient is then the faster product,
-    by four where there are few outputs."""
+    """W x + b."""
 
     weight: Float[Array, "O I"]
     bias: Float[Array, " O"] | None
@@ -37,7 +32,7 @@ class Dense(eqx.Module):
         inputs: int,
         outputs: int,
         *,
-        initialiser: InitialiserName,
+        initialiser: InitialiserName = "glorot_uniform",
         key: PRNGKeyArray,
         bias: bool = True,
     ):
@@ -45,83 +40,42 @@ class Dense(eqx.Module):
         self.bias = jnp.zeros(outputs) if bias else None
 
     def __call__(self, x: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
-        product = self.product(x)
-        return product if self.bias is None else product + self.bias
-
-    def product(self, x: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
-        on_cpu = jax.default_backend() == "cpu"
-        if not on_cpu and x.ndim == 1 and len(self.weight) <= _FEW:
-            return _multiply_few(x, self.weight)
-        if on_cpu and x.ndim == 2 and len(x) <= _FEW_ROWS and self.weight.size >= _LARGE:
-            return _multiply_large(x, self.weight)
-        return x @ self.weight.T
+        return dense.dense(x, self.weight, self.bias)
 
 
-@jax.custom_vjp
-def _multiply_few(x: Float[Array, " I"], weight: Float[Array, "O I"]) -> Float[Array, " O"]:
-    """x W' for a few outputs, as a GPU has it soonest: the sums take in what made x, and the
-    gradient of x goes into one kernel with the loss's and the activation's. As products these are
-    kernels of their own, which take longer to start than to run."""
-    return jnp.sum(x * weight, axis=-1)
+class Convolution(eqx.Module):
+    """A convolution over a batch of images whose channels come last."""
 
+    weight: Float[Array, "O I k k"]
+    bias: Float[Array, " O"]
+    stride: int = eqx.field(static=True)
+    padding: convolution.Padding = eqx.field(static=True)
 
-def _multiply_few_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
-    return _multiply_few(x, weight), (x, weight)
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        *,
+        stride: int,
+        padding: convolution.Padding,
+        initialiser: InitialiserName = "glorot_uniform",
+        key: PRNGKeyArray,
+    ):
+        drawn = INITIALISERS[initialiser](key, (kernel, kernel, inputs, outputs))
+        self.weight = drawn.transpose(3, 2, 0, 1)
+        self.bias = jnp.zeros(outputs)
+        self.stride, self.padding = stride, padding
 
+    def __call__(self, images: Float[Array, "n H W I"]) -> Float[Array, "n h w O"]:
+        return self.of_views(jax.vmap(self.view)(images))
 
-def _multiply_few_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
-    x, weight = kept
-    # Written out, not summed over an axis: a sum would be a kernel.
-    by_output = [gradient[i] * weight[i] for i in range(len(weight))]
-    return sum(by_output[1:], start=by_output[0]), gradient[:, None] * x
+    def view(self, image: Float[Array, "H W I"]) -> Float[Array, "b c B"]:
+        """What can be done to an image before any weight is known."""
+        kernel = self.weight.shape[-1]
+        return convolution.blocks(image, kernel, stride=self.stride, padding=self.padding)
 
-
-_multiply_few.defvjp(_multiply_few_forward, _multiply_few_backward)
-
-
-@jax.custom_vjp
-def _multiply_large(x: Float[Array, "B I"], weight: Float[Array, "O I"]) -> Float[Array, "B O"]:
-    """x W' for many weights and few rows, as a CPU has it soonest: W x', with x' in memory. As
-    x W' the library turns W, 16 MB of it on Atari, to have it by columns."""
-    return _in_memory(weight @ _in_memory(x.T)).T  # or XLA makes x W' of it again
-
-
-def _multiply_large_forward(x: Array, weight: Array) -> tuple[Array, tuple[Array, Array]]:
-    return _multiply_large(x, weight), (x, weight)
-
-
-def _multiply_large_backward(kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
-    x, weight = kept
-    return gradient @ weight, _in_memory(gradient.T) @ x
-
-
-_multiply_large.defvjp(_multiply_large_forward, _multiply_large_backward)
-
-
-def add_in_two(x: Float[Array, "n *B O"], bias: Float[Array, " O"]) -> Float[Array, "n *B O"]:
-    """x + bias. On an accelerator its gradient is summed in two steps."""
-    return x + bias if jax.default_backend() == "cpu" else _add_in_two(x, bias)
-
-
-@jax.custom_vjp
-def _add_in_two(x: Array, bias: Array) -> Array:
-    return x + bias
-
-
-def _add_forward(x: Array, bias: Array) -> tuple[Array, None]:
-    return x + bias, None
-
-
-def _add_backward(_: None, gradient: Array) -> tuple[Array, Array]:
-    return gradient, sum_in_two(gradient)
-
-
-_add_in_two.defvjp(_add_forward, _add_backward)
-
-
-def sum_in_two(x: Float[Array, "n *B O"]) -> Float[Array, " O"]:
-    """Over the first axis and then over the rest: in one step, XLA gives a long and narrow sum to
-    few threads of an accelerator."""
-    # Without the barrier XLA makes one sum of the two again.
-    first = jax.lax.optimization_barrier(jnp.sum(x, axis=0))
-    return jnp.sum(first, axis=tuple(range(first.ndim - 1)))
+    def of_views(self, views: Float[Array, "n b c B"]) -> Float[Array, "n h w O"]:
+        return convolution.of_blocks(
+            views, self.weight, self.bias, stride=self.stride, padding=self.padding
+        )

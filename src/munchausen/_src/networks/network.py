@@ -1,188 +1,177 @@
-"""A network is an encoder, hidden dense layers and a linear output; torsos are data."""
+"""Our network: a torso, hidden dense layers, a linear output. `core.network` says what any
+network is."""
 
+import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
+from munchausen._src.core.network import call, only_arrays
 from munchausen._src.errors import UserError
-from munchausen._src.networks.convolution import Convolution, Padding
-from munchausen._src.networks.layers import Dense, InitialiserName, add_in_two
-
-
-@dataclass(frozen=True)
-class ConvolutionSpec:
-    channels: int
-    kernel: int
-    stride: int
-    padding: Padding
-
-
-@dataclass(frozen=True)
-class Torso:
-    """What lies before the output. Implicit quantiles are multiplied in after the encoder."""
-
-    encoder: tuple[ConvolutionSpec | int, ...]  # a convolution, or the width of a dense layer
-    hidden: tuple[int, ...]
-    source: str
-    output_bias: bool = True
-
-    @property
-    def is_large(self) -> bool:
-        """Whether a convolution takes another's outputs, as Atari's do."""
-        return sum(isinstance(layer, ConvolutionSpec) for layer in self.encoder) > 1
-
-
-TORSOS = {
-    "nature": Torso(
-        encoder=(
-            ConvolutionSpec(32, kernel=8, stride=4, padding="SAME"),
-            ConvolutionSpec(64, kernel=4, stride=2, padding="SAME"),
-            ConvolutionSpec(64, kernel=3, stride=1, padding="SAME"),
-        ),
-        hidden=(512,),
-        source="Dopamine's NatureDQNNetwork: SAME padding, 7,744 features",
-    ),
-    "minatar": Torso(
-        encoder=(ConvolutionSpec(16, kernel=3, stride=1, padding="VALID"),),
-        hidden=(128,),
-        source="Young & Tian 2019, the authors of MinAtar",
-    ),
-    "minatar-linear": Torso(
-        encoder=(ConvolutionSpec(16, kernel=3, stride=1, padding="SAME"),),
-        hidden=(),
-        source="Obando-Ceron & Castro 2021, Revisiting Rainbow",
-    ),
-    "mlp": Torso(
-        encoder=(512, 512),
-        hidden=(),
-        source="Obando-Ceron & Castro 2021, Revisiting Rainbow (classic control)",
-    ),
-    "mlp-small": Torso(encoder=(64, 64), hidden=(), source="ours, for tests and tiny problems"),
-    "table": Torso(
-        encoder=(),
-        hidden=(),
-        output_bias=False,
-        source="one weight a feature and action: a table where observations are one-hot",
-    ),
-}
+from munchausen._src.kernels.dense import gate, over_states
+from munchausen._src.networks.given import torso_factory
+from munchausen._src.networks.layers import Dense, InitialiserName
+from munchausen._src.networks.torsos import Encoder, make_encoder
 
 
 class Network(eqx.Module):
-    """Maps views of observations to their outputs. A plain pytree: all leaves are arrays."""
+    """Ours. A plain pytree: all leaves are arrays."""
 
-    encoder: tuple[Convolution | Dense, ...]
-    hidden: tuple[Dense, ...]
+    torso: Any  # an `Encoder`, or a user's
+    hidden: tuple[Any, ...]
     output: Dense
     embedding: Dense | None  # of the cosines of implicit quantiles
     scale: float = eqx.field(static=True)  # what observations are multiplied by
 
+    def __call__(
+        self,
+        observation: Shaped[Array, "..."],
+        fractions: Float[Array, " N"] | None = None,
+        *,
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, " O"] | Float[Array, "N O"]:
+        batch = None if fractions is None else fractions[None]
+        return self.batch(self.view(observation)[None], batch, key=key)[0]
+
     def view(self, observation: Shaped[Array, "..."]) -> Float[Array, "..."]:
-        """An observation as the first layer takes it. No weight has a part in it: it is the
-        same for the online and the target network, so a learner makes it once."""
         x = observation.astype(jnp.float32)
         if self.scale != 1.0:
             x = x * self.scale
-        first = self.encoder[0] if self.encoder else None
-        return first.blocks(x) if isinstance(first, Convolution) else x.reshape(-1)
+        return self.torso.view(x) if isinstance(self.torso, Encoder) else x
 
-    def features(self, views: Float[Array, "B ..."]) -> Float[Array, "B F"]:
-        x = views
-        for i, layer in enumerate(self.encoder):
-            if isinstance(layer, Dense):
-                x = jax.vmap(layer)(x)
-            else:
-                x = layer.of_blocks(x) if i == 0 else layer(x)
-            x = jax.nn.relu(x)
+    def batch(
+        self,
+        views: Float[Array, "B ..."],
+        fractions: Float[Array, "B N"] | None = None,
+        *,
+        key: PRNGKeyArray | None = None,
+    ) -> Float[Array, "B O"] | Float[Array, "B N O"]:
+        """Implicit quantiles: cos(π·i·fraction), i = 1.., embedded and multiplied into the
+        features before the hidden layers (IQN, Dabney et al. 2018)."""
+        features = self.features(views, key=_nth(key, 0))
+        decode = partial(self._decode, key=key)
+        if fractions is None:
+            return over_states(decode, features)
+        if self.embedding is None or self.embedding.bias is None:
+            raise UserError("this network has no embedding of fractions: make it with `cosines`")
+        order = jnp.arange(1, self.embedding.weight.shape[1] + 1)
+        cosines = jnp.cos(math.pi * order * fractions[..., None])
+        x = gate(features, cosines, self.embedding.weight, self.embedding.bias)
+        return decode(x).reshape(*fractions.shape, -1)
+
+    def features(
+        self, views: Float[Array, "B ..."], *, key: PRNGKeyArray | None = None
+    ) -> Float[Array, "B F"]:
+        if isinstance(self.torso, Encoder):
+            return self.torso.batch(views)
+        x = jax.vmap(lambda view: call(self.torso, view, key=key))(views)
         return x.reshape(len(x), -1)
 
-    def __call__(self, views: Float[Array, "B ..."]) -> Float[Array, "B O"]:
-        features = self.features(views)
-        # A GPU's few outputs are sums of one state; a CPU has all states' in one product.
-        on_cpu = jax.default_backend() == "cpu"
-        return self._decode(features) if on_cpu else jax.vmap(self._decode)(features)
+    def _decode(self, x: Float[Array, "*N F"], key: PRNGKeyArray | None) -> Float[Array, "*N O"]:
+        for i, layer in enumerate(self.hidden, start=1):
+            x = jax.nn.relu(call(layer, x, key=_nth(key, i)))
+        return call(self.output, x, key=_nth(key, len(self.hidden) + 1))
 
-    def batch(self, views, fractions=None, *, key=None):
-        del key
-        return self(views) if fractions is None else self.at_fractions(views, fractions)
 
-    def at_fractions(
-        self, views: Float[Array, "B ..."], fractions: Float[Array, "B N"]
-    ) -> Float[Array, "B N O"]:
-        """Implicit quantiles: cos(π·i·fraction), i = 1.., embedded and multiplied into the
-        features before the hidden layers (IQN, Dabney et al. 2018). The fractions of all states
-        are the rows of one product."""
-        embedding = self.embedding
-        assert embedding is not None
-        assert embedding.bias is not None
-        order = jnp.arange(1, embedding.weight.shape[1] + 1)
-        # Behind the barrier they are made once, not again within each product that takes them.
-        cosines = jax.lax.optimization_barrier(jnp.cos(math.pi * order * fractions[..., None]))
-        product = embedding.product(cosines)
-        # In two, the bias's gradient is summed over fractions in the same pass as the features'.
-        add_bias = partial(add_in_two, bias=embedding.bias)
-        gates = jax.nn.relu(jax.vmap(add_bias)(product))
-        features, rows = self.features(views)[:, None], fractions.size
-        if jax.default_backend() != "cpu":
-            # Multiplied as rows: of [B, N, F] XLA makes [B, F, N] and back, 60 MB each on Atari.
-            features = jnp.broadcast_to(features, gates.shape).reshape(rows, -1)
-            gates = gates.reshape(rows, -1)
-        x = (features * gates).reshape(rows, -1)
-        return self._decode(x).reshape(*fractions.shape, -1)
-
-    def _decode(self, x: Float[Array, "*N F"]) -> Float[Array, "*N O"]:
-        for layer in self.hidden:
-            x = jax.nn.relu(layer(x))
-        return self.output(x)
+def _nth(key: PRNGKeyArray | None, i: int) -> PRNGKeyArray | None:
+    """The key of a network's i-th part."""
+    return None if key is None else jax.random.fold_in(key, i)
 
 
 def make_network(
-    torso: Torso,
+    torso: Any,
     observation_shape: tuple[int, ...],
     outputs: int,
     *,
+    scale: float = 1.0,
+    cosines: int | None = None,
+    initialiser: InitialiserName = "glorot_uniform",
+    key: PRNGKeyArray,
+) -> Network:
+    """A whole network for a head that asks for so many `outputs`.
+
+    Args:
+        torso: whatever `torso_factory` takes.
+        observation_shape: of one observation; channels are last.
+        outputs: how many units the last layer has.
+        scale: what observations are multiplied by (1/255 brings pixels to [0, 1]).
+        cosines: the size of the implicit-quantile embedding, or None for other heads.
+        initialiser: of all weights that are not a user's torso's.
+        key: for the initial weights.
+    """
+    factory = torso_factory(torso)
+    data = factory.data
+    if data is None:
+        torso_key, key = jax.random.split(key)
+        module = factory(observation_shape, key=torso_key)
+        options: Any = {"scale": scale, "cosines": cosines, "initialiser": initialiser}
+        return with_head(module, observation_shape, outputs, **options, key=key)
+    keys = jax.random.split(key, len(data.encoder) + len(data.hidden) + 2)
+    own, keys = keys[: len(data.encoder)], keys[len(data.encoder) :]
+    encoder = make_encoder(data.encoder, observation_shape, initialiser, own)
+    width = jax.eval_shape(encoder, jnp.zeros(observation_shape)).size
+    bias = data.output_bias
+    return _put_together(
+        encoder, width, data.hidden, outputs, scale, cosines, initialiser, keys, bias
+    )
+
+
+def with_head(
+    torso: Callable[..., Any],
+    observation_shape: tuple[int, ...],
+    outputs: int,
+    *,
+    hidden: tuple[int, ...] = (),
+    scale: float = 1.0,
+    cosines: int | None = None,
+    initialiser: InitialiserName = "glorot_uniform",
+    key: PRNGKeyArray,
+) -> Network:
+    """A module that maps one observation to features, with what a head needs behind it: `hidden`
+    dense layers of these widths and a linear output. The rest as for `make_network`."""
+    torso = only_arrays(torso)
+    width = _features(torso, observation_shape)
+    keys = jax.random.split(key, len(hidden) + 2)
+    return _put_together(torso, width, hidden, outputs, scale, cosines, initialiser, keys)
+
+
+def _put_together(
+    torso: Any,
+    width: int,
+    hidden: tuple[int, ...],
+    outputs: int,
     scale: float,
     cosines: int | None,
     initialiser: InitialiserName,
-    key: PRNGKeyArray,
+    keys: Array,
+    output_bias: bool = True,
 ) -> Network:
-    """Builds a network; `cosines` is the size of the implicit-quantile embedding, or None."""
-    images = bool(torso.encoder) and not isinstance(torso.encoder[0], int)
-    if images and len(observation_shape) != 3:
+    dense = partial(Dense, initialiser=initialiser)
+    widths = (width, *hidden)
+    layers = [dense(*sizes, key=keys[i]) for i, sizes in enumerate(itertools.pairwise(widths))]
+    output = dense(widths[-1], outputs, key=keys[len(hidden)], bias=output_bias)
+    embedding = None if cosines is None else dense(cosines, width, key=keys[len(hidden) + 1])
+    return Network(torso, tuple(layers), output, embedding, scale)
+
+
+def _features(torso: Any, observation_shape: tuple[int, ...]) -> int:
+    """How many a user's torso has; says so if it has none."""
+    name = type(torso).__name__
+    try:
+        features = jax.eval_shape(call, torso, jnp.zeros(observation_shape))
+    except (TypeError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
         raise UserError(
-            f"this network needs images, but an observation has shape {observation_shape}; "
-            "try --network mlp"
-        )
-    keys = iter(jax.random.split(key, len(torso.encoder) + len(torso.hidden) + 2))
-    shape, encoder = observation_shape, []
-    for spec in torso.encoder:
-        if isinstance(spec, int):
-            width = math.prod(shape)
-            encoder.append(Dense(width, spec, initialiser=initialiser, key=next(keys)))
-            shape = (spec,)
-        else:
-            layer = Convolution(
-                shape[-1],
-                spec.channels,
-                spec.kernel,
-                stride=spec.stride,
-                padding=spec.padding,
-                initialiser=initialiser,
-                key=next(keys),
-            )
-            shape = jax.eval_shape(layer, jnp.zeros((1, *shape))).shape[1:]
-            encoder.append(layer)
-    features = width = math.prod(shape)
-    hidden = []
-    for outer in torso.hidden:
-        hidden.append(Dense(width, outer, initialiser=initialiser, key=next(keys)))
-        width = outer
-    output = Dense(width, outputs, initialiser=initialiser, key=next(keys), bias=torso.output_bias)
-    embedding = None
-    if cosines is not None:
-        embedding = Dense(cosines, features, initialiser=initialiser, key=next(keys))
-    return Network(tuple(encoder), tuple(hidden), output, embedding, scale)
+            f"network {name} cannot take an observation of shape {observation_shape}: {reason}"
+        ) from error
+    dtype = getattr(features, "dtype", None)
+    if dtype is None or not jnp.issubdtype(dtype, jnp.floating) or not features.size:
+        gives = f"{dtype}{list(features.shape)}" if dtype else f"{type(features).__name__}"
+        raise UserError(f"network {name} must give one array of floats; it gives {gives}")
+    return features.size

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from munchausen._src.errors import UserError, install_line
+from munchausen._src.kernels.machine import threads_environment
 from munchausen._src.sweep.attempt import EVERY_SECONDS, Attempt, Outcome
 from munchausen._src.sweep.folder import SWEEP
 from munchausen._src.sweep.grid import Grid
 from munchausen._src.sweep.local import Arrangement, gpu_environment
-from munchausen._src.sweep.machine import threads_environment
 from munchausen._src.sweep.plan import Job, seeds_together_on_cpu, seeds_together_on_gpu
 
 _GPU_BYTES = 40 * 2**30  # Ray does not say how much a GPU has; --together says what fits

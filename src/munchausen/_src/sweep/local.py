@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from munchausen._src.errors import UserError
-from munchausen._src.kernels.machine import cores
-from munchausen._src.sweep.attempt import Attempt, Outcome
-from munchausen._src.sweep.grid import Grid, configurations
-from munchausen._src.sweep.machine import (
+from munchausen._src.kernels.machine import (
     Gpu,
     available_bytes,
+    cores,
     gpus,
     threads_environment,
 )
+from munchausen._src.sweep.attempt import Attempt, Outcome
+from munchausen._src.sweep.grid import Grid, configurations
 from munchausen._src.sweep.plan import (
     Job,
     lane_bytes,
