@@ -39,6 +39,7 @@ class Agent:
     """An agent on an environment, to train, ask and keep.
 
     Any field of `AgentConfig` can be given by name: `Agent("m-dqn", alpha=0.5, n_step=3)`.
+    `network` may also be a torso of your own (`munchausen.networks` says what one is).
     ε, the learning rate, τ and α may also be schedules: `learning_rate="cosine:5e-5:1e-6"`, or
     a function of the agent step. Without steps they last as long as the first call of `learn`.
     """
@@ -160,11 +161,13 @@ class Agent:
             raise UserError(f"cannot write {path}: {error}") from error
 
     @classmethod
-    def load(cls, path: str | Path, *, lane: int = 0) -> "Agent":
-        """From a file that `save` wrote, or from a run's folder."""
+    def load(cls, path: str | Path, *, lane: int = 0, network: Any = None) -> "Agent":
+        """From a file that `save` wrote, or from a run's folder. `network`: the torso it was
+        trained with, if that was an object without a name to import."""
         use_program_cache()
         path = Path(path)
-        policy = load_run(path, lane) if path.is_dir() else load_policy(path)
+        is_run = path.is_dir()
+        policy = load_run(path, lane, network) if is_run else load_policy(path, network)
         agent = cls.__new__(cls)
         agent._settings = policy.settings
         agent._training = None

@@ -16,7 +16,7 @@ from munchausen._src.core.backup import Regulariser
 from munchausen._src.core.heads import Categorical, Expected, Head, ImplicitQuantile, Quantile
 from munchausen._src.core.schedules import Schedule
 from munchausen._src.errors import UserError, unknown
-from munchausen._src.networks import TORSOS
+from munchausen._src.networks import TORSOS, TorsoFactory, torso_factory
 from munchausen._src.networks.layers import InitialiserName
 
 HeadName = Literal["expected", "categorical", "quantile", "implicit"]
@@ -62,7 +62,9 @@ class AgentConfig:
     n_step: int = declare(1, "steps folded into one transition", 1, source=_DOPAMINE)
 
     # The network and its optimiser.
-    network: str = declare("nature", "torso: " + ", ".join(TORSOS), source=_PAPER)
+    network: str | TorsoFactory = declare(
+        "nature", f"torso: {', '.join(TORSOS)}, or MODULE:NAME of your own", source=_PAPER
+    )
     initialiser: InitialiserName = declare(
         "glorot_uniform", "initialiser of all weights", source=_DOPAMINE
     )
@@ -205,8 +207,7 @@ def override(config: AgentConfig, changes: dict[str, Any]) -> AgentConfig:
 def _check_together(config: AgentConfig) -> None:
     """What no single field can break."""
     c = config
-    if c.network not in TORSOS:
-        raise unknown("network", c.network, TORSOS)
+    torso_factory(c.network)  # refuses a name that makes none
     if c.batch_size > c.capacity:
         raise UserError(
             f"batch_size {c.batch_size} is larger than capacity {c.capacity}; "

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from munchausen._src.core.schedules import Schedule, as_schedule, is_schedule_text
 from munchausen._src.core.schedules import parse as parse_schedule
 from munchausen._src.errors import UserError, unknown
+from munchausen._src.networks import TorsoFactory, torso_factory
 
 
 def declare(
@@ -67,6 +68,8 @@ def parse_value(name: str, hint: Any, value: Any) -> Any:
     """`value` as the type of its field; text as a command line gives it is understood."""
     if Schedule in get_args(hint):
         return _number_or_schedule(name, value)
+    if TorsoFactory in get_args(hint):
+        return value if isinstance(value, str) else torso_factory(value)
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         if value not in choices:
@@ -103,7 +106,7 @@ def parse_value(name: str, hint: Any, value: Any) -> Any:
 
 def json_value(value: Any) -> Any:
     infinite = isinstance(value, float) and math.isinf(value)
-    return str(value) if infinite or isinstance(value, Schedule) else value
+    return str(value) if infinite or isinstance(value, Schedule | TorsoFactory) else value
 
 
 def _number_or_schedule(name: str, value: Any) -> float | Schedule:

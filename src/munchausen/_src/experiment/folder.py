@@ -108,10 +108,10 @@ def create(path: Path, settings: Settings) -> RunFolder:
     return RunFolder(path, lock)
 
 
-def load_settings(path: Path) -> Settings:
+def load_settings(path: Path, network: Any = None) -> Settings:
     """The settings of a run; says so if the folder is none."""
     try:
-        return Settings.from_json(json.loads((path / CONFIG).read_text()))
+        return Settings.from_json(json.loads((path / CONFIG).read_text()), network)
     except FileNotFoundError:
         raise UserError(
             f"{path} is no run: it has no {CONFIG}; give the folder a `munchausen train` made"

@@ -52,9 +52,10 @@ def network_template(settings: Settings) -> Network:
     return jax.eval_shape(steps.learner.init, jax.random.key(0)).online
 
 
-def load_run(path: Path, lane: int = 0) -> Policy:
-    """From the newest whole checkpoint of a run."""
-    settings = load_settings(path)
+def load_run(path: Path, lane: int = 0, network: Any = None) -> Policy:
+    """From the newest whole checkpoint of a run. `network`: the torso, where its name is not
+    enough to make it."""
+    settings = load_settings(path, network)
     if not 0 <= lane < len(settings.lanes):
         lanes = ", ".join(f"{i} {x.agent} seed {x.seed}" for i, x in enumerate(settings.lanes))
         raise UserError(f"{path} has no lane {lane}; there are: {lanes}")
@@ -69,8 +70,8 @@ def load_run(path: Path, lane: int = 0) -> Policy:
             for name, array in arrays.items()
             if name.startswith(_ONLINE)
         }
-        network = unflatten(online, network_template(settings), place)
-        return Policy(settings, lane, network, counters["step"])
+        weights = unflatten(online, network_template(settings), place)
+        return Policy(settings, lane, weights, counters["step"])
     if is_finished(path) and not list_checkpoints(path):
         raise UserError(
             f"{path} is finished, and its checkpoints are gone: there is no agent to play with"
@@ -91,7 +92,7 @@ def save_policy(policy: Policy, path: Path) -> None:
     save_file(arrays, path, metadata={"munchausen": text, "sha256": _hash(arrays, text)})
 
 
-def load_policy(path: Path) -> Policy:
+def load_policy(path: Path, network: Any = None) -> Policy:
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
@@ -106,7 +107,7 @@ def load_policy(path: Path) -> Policy:
         raise UserError(f"{path} was altered or damaged; save the agent again")
     try:
         about = json.loads(header["munchausen"])
-        settings = Settings.from_json(about["settings"])
+        settings = Settings.from_json(about["settings"], network)
         lane, step = int(about["lane"]), int(about["step"])
         settings.lanes[lane]
     except UserError as error:

@@ -11,6 +11,7 @@ from munchausen._src.agents.config import LaneSpec
 from munchausen._src.agents.fields import json_value
 from munchausen._src.core.schedules import Schedule
 from munchausen._src.errors import UserError
+from munchausen._src.networks import torso_factory
 from munchausen._src.suites import Listing, find
 
 REGULARISER = ("alpha", "tau", "clip_min")
@@ -60,16 +61,18 @@ class Settings:
                 }
                 for lane in self.lanes
             ],
-            "config": self.config.to_json(),
+            "config": {k: v for k, v in self.config.to_json().items() if k not in REGULARISER},
         }
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> "Settings":
+    def from_json(data: dict[str, Any], network: Any = None) -> "Settings":
+        """`network`: in place of the one it names, where a name is not enough."""
+        own = {} if network is None else {"network": torso_factory(network)}
         lanes = tuple(
             LaneSpec(
                 lane["agent"],
                 lane["seed"],
-                AgentConfig.from_json(data["config"] | {k: lane[k] for k in REGULARISER}),
+                AgentConfig.from_json(data["config"] | {k: lane[k] for k in REGULARISER} | own),
             )
             for lane in data["lanes"]
         )
@@ -99,12 +102,14 @@ def make_settings(
     """Resolves presets, the suite and the user's changes. Several agents must differ in
     (alpha, tau, clip_min) alone, and in these by numbers, not by schedules: only then can they
     share a program. Before it trains, `begun` gives schedules the run's length."""
-    listing = find(env, protocol)
+    listing, changes = find(env, protocol), dict(changes or {})
+    if not isinstance(changes.get("network", ""), str):
+        changes["network"] = torso_factory(changes["network"])  # one for all agents
     if not all(agents):
         raise UserError("an agent's name is missing; name one, or several with commas between")
     for seed in seeds:
         check_seed(seed)
-    configs = [override(resolve(agent, listing.prefix), changes or {}) for agent in agents]
+    configs = [override(resolve(agent, listing.prefix), changes) for agent in agents]
     for agent, config in zip(agents[1:], configs[1:], strict=True):
         for field in dataclasses.fields(AgentConfig):
             mine, first = getattr(config, field.name), getattr(configs[0], field.name)
@@ -129,7 +134,7 @@ def make_settings(
         round_up(steps or listing.steps, group),
         round_up(iteration, group),
         listing.checkpoint_seconds if checkpoint_seconds is None else checkpoint_seconds,
-        tuple((name, getattr(configs[0], name)) for name in changes or {}),
+        tuple((name, getattr(configs[0], name)) for name in changes),
         evaluation_steps,
     )
 

@@ -1,6 +1,5 @@
 from munchausen._src.networks.given import (
     TorsoFactory,
-    check_torso_name,
     torso_factory,
 )
 from munchausen._src.networks.layers import INITIALISERS, Convolution, Dense, InitialiserName
@@ -18,7 +17,6 @@ __all__ = [
     "Network",
     "Torso",
     "TorsoFactory",
-    "check_torso_name",
     "make_network",
     "torso_factory",
     "with_head",

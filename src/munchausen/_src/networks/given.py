@@ -31,6 +31,9 @@ class TorsoFactory:
         self._make = make
         self._structures: dict[tuple[int, ...], Any] = {}
 
+    def __str__(self) -> str:
+        return self.name
+
     def __call__(self, observation_shape: tuple[int, ...], *, key: PRNGKeyArray) -> Any:
         module = only_arrays(self._make(observation_shape, key=key))
         if not callable(module):
@@ -70,11 +73,6 @@ def torso_factory(given: Any) -> TorsoFactory:
     if isinstance(given, eqx.Module) or any(map(_is_array, jax.tree.leaves(given))):
         return TorsoFactory(_unwritten(given), lambda _shape, *, key: given)  # noqa: ARG005
     return TorsoFactory(_path_of(given), _checked(given))
-
-
-def check_torso_name(name: str) -> None:
-    """Refuses one that makes no torso: of a configuration, which nothing else may be said in."""
-    _by_name(name)
 
 
 def _by_name(name: str) -> TorsoFactory:
