@@ -60,12 +60,25 @@ def of_blocks(
 ) -> Float[Array, "n h w O"]:
     """The other half: of images that went through `blocks`."""
     _, inputs, kernel, _ = weight.shape
+    weight = _gradient_in_order(weight)
     if _is_xlas(kernel, inputs, stride):
         return _convolve(images, weight.transpose(2, 3, 1, 0), stride, padding) + bias
     layer = _Layer(weight, bias, stride, padding)
     if dispatch.has_many(kernel * kernel * inputs):
         return _convolution_or_products(layer, images)
     return _products(layer, images)
+
+
+@jax.custom_vjp
+def _gradient_in_order(weight: Float[Array, "O I k k"]) -> Float[Array, "O I k k"]:
+    """As it is. Its gradient is rearranged before an optimiser takes it, or XLA reads it across
+    memory within the optimiser's loop, which then goes element by element."""
+    return weight
+
+
+_gradient_in_order.defvjp(
+    lambda weight: (weight, None), lambda _, gradient: (jax.lax.optimization_barrier(gradient),)
+)
 
 
 def _is_xlas(kernel: int, inputs: int, stride: int) -> bool:
