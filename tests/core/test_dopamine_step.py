@@ -18,6 +18,7 @@ from munchausen._src.core.heads import implicit
 from munchausen._src.core.learner import LearnerState
 from munchausen._src.core.replay import Transitions
 from munchausen._src.networks.layers import INITIALISERS
+from specs import atari
 
 VALUES = json.loads((Path(__file__).parent / "dopamine_values.json").read_text())
 
@@ -51,7 +52,7 @@ def test_gradient_steps_are_those_of_dopamine(monkeypatch, device):
     """With "gpu", what is traced for an accelerator, computed here."""
     monkeypatch.setattr(jax, "default_backend", lambda: device)
     config = resolve("iqn", "atari")
-    learner = make_learner(config, (84, 84, 4), iqn_step.ACTIONS, 1 / 255)
+    learner = make_learner(config, atari(iqn_step.ACTIONS))
     online, target = (with_weights(learner, iqn_step.weights(i), monkeypatch) for i in (0, 1))
     state = LearnerState(online, target, learner.optimizer.init(online))
     drawn = []

@@ -15,6 +15,7 @@ from munchausen._src.core.backup import Regulariser
 from munchausen._src.core.network import batched
 from munchausen._src.core.replay import FrameReplay, Outcome
 from munchausen._src.core.replay.ring import gather
+from specs import vectors
 
 REWARDS = (0.5, -1.0, 2.0, 0.25)
 
@@ -22,7 +23,7 @@ REWARDS = (0.5, -1.0, 2.0, 0.25)
 def test_munchausen_term_enters_an_n_step_target_once():
     """Σ γᵏ r_k + α clip(τ ln π(a_t|s_t)) + γ³ ⟨π, q − τ ln π⟩: undiscounted, at s_t alone."""
     config = override(resolve("m-dqn", "gym"), {"network": "mlp-small", "n_step": 3})
-    learner = make_learner(config, (3,), 2, 1.0)
+    learner = make_learner(config, vectors(3, 2))
     state = learner.init(jax.random.key(0))
     frames = jax.random.normal(jax.random.key(1), (5, 1, 3))
     replay = FrameReplay(8, config.discount, n_step=3, truncates=False)
@@ -53,8 +54,8 @@ def test_munchausen_term_enters_an_n_step_target_once():
 def test_agents_without_the_term_do_not_evaluate_the_first_state():
     """α = 0 for certain: the target does not depend on s at all."""
     config = override(resolve("soft-dqn", "gym"), {"network": "mlp-small"})
-    assert not make_learner(config, (3,), 2, 1.0).munchausen
-    assert make_learner(config, (3,), 2, 1.0, munchausen=True).munchausen
+    assert not make_learner(config, vectors(3, 2)).munchausen
+    assert make_learner(config, vectors(3, 2), munchausen=True).munchausen
 
 
 def test_rmsprop_is_tensorflow_1s():

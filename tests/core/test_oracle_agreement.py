@@ -12,6 +12,7 @@ from munchausen._src.agents import override, resolve
 from munchausen._src.agents.building import make_learner
 from munchausen._src.core.backup import Regulariser
 from munchausen._src.core.replay import Transitions
+from specs import vectors
 
 BATCH, FEATURES, ACTIONS = 16, 6, 4
 AGENTS = ("dqn", "adam-dqn", "soft-dqn", "al", "m-dqn", "c51", "m-c51", "iqn", "m-iqn")
@@ -44,7 +45,7 @@ def setup(agent):
         "loss": "huber",
     }
     config = override(resolve(agent, "gym"), changes)
-    learner = make_learner(config, (FEATURES,), ACTIONS, 1.0)
+    learner = make_learner(config, vectors(FEATURES, ACTIONS))
     random = np.random.default_rng(11)
     batch = Transitions(
         jnp.asarray(random.normal(size=(BATCH, FEATURES)), jnp.float32),

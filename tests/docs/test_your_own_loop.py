@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from snippets import lines_of_code, snippet
 
 from munchausen import core
+from snippets import lines_of_code, snippet
 
 PAGE = "docs/your-own-loop.md"
 

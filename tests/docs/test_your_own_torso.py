@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+
 from snippets import lines_of_code, snippet
 
 SMALL = ["--envs", "4", "--warmup-steps", "200", "--epsilon-decay-steps", "200"]

@@ -17,6 +17,7 @@ from munchausen._src.agents.building import make_learner
 from munchausen._src.core.backup import Regulariser
 from munchausen._src.core.replay import Transitions
 from munchausen._src.tabular import AdvantageLearning, MunchausenVI, State, garnets, iterate
+from specs import vectors
 
 STATES, ACTIONS, ITERATIONS = 5, 3, 60
 ROWS = STATES * ACTIONS * STATES
@@ -48,7 +49,7 @@ def everything(mdp):
 def learn(mdp, agent, changes, *, optimizer=None, steps=1):
     """q_0..q_K as the learner's target network holds them, [K + 1, S, A]."""
     config = override(resolve(agent, "gym"), {"network": "table", **changes})
-    learner = make_learner(config, (STATES,), ACTIONS, 1.0)
+    learner = make_learner(config, vectors(STATES, ACTIONS))
     if optimizer is not None:
         learner = replace(learner, optimizer=optimizer)
     state = learner.init(jax.random.key(0))

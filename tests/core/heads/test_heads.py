@@ -14,6 +14,7 @@ from munchausen._src.core.heads.categorical import project
 from munchausen._src.core.heads.quantile import quantile_loss
 from munchausen._src.core.network import batched
 from munchausen._src.networks import TORSOS, make_network
+from specs import vectors
 
 CATEGORICAL = Categorical(atoms=201, v_min=-20.0, v_max=20.0)
 HEADS = {
@@ -121,7 +122,7 @@ def test_implicit_draws_are_independent(key, with_draws):
             "policy_fractions": 32,
         },
     )
-    learner = make_learner(config, (4,), 3, 1.0)
+    learner = make_learner(config, vectors(4, 3))
     batch = 256
     states = jnp.zeros((batch, 4))
     ones = jnp.ones(batch)

@@ -1,5 +1,7 @@
 """From an agent's data to the core's parts: its learner, its actor, its replay."""
 
+from functools import partial
+
 import optax
 from jaxtyping import PRNGKeyArray
 
@@ -9,32 +11,29 @@ from munchausen._src.core.actor import Actor
 from munchausen._src.core.learner import Learner
 from munchausen._src.core.replay import FrameReplay
 from munchausen._src.networks import Network, make_network
+from munchausen._src.suites import EnvironmentSpec
 
 
 def make_learner(
-    config: AgentConfig,
-    observation_shape: tuple[int, ...],
-    actions: int,
-    scale: float,
-    *,
-    munchausen: bool | None = None,
+    config: AgentConfig, spec: EnvironmentSpec, *, munchausen: bool | None = None
 ) -> Learner:
     """`munchausen`: whether α may be other than 0; by default as `config` has it."""
-    head = config.make_head()
-
-    def make(key: PRNGKeyArray) -> Network:
-        return make_network(
-            config.network,
-            observation_shape,
-            head.outputs(actions),
-            scale=scale,
-            cosines=head.cosines,
-            initialiser=config.initialiser,
-            key=key,
-        )
-
     munchausen = config.munchausen if munchausen is None else munchausen
-    return Learner(head, make_optimizer(config), make, munchausen)
+    network = partial(new_network, config, spec)
+    return Learner(config.make_head(), make_optimizer(config), network, munchausen)
+
+
+def new_network(config: AgentConfig, spec: EnvironmentSpec, key: PRNGKeyArray) -> Network:
+    head = config.make_head()
+    return make_network(
+        config.network,
+        spec.observation_shape(config.stack),
+        head.outputs(spec.actions),
+        scale=spec.scale,
+        cosines=head.cosines,
+        initialiser=config.initialiser,
+        key=key,
+    )
 
 
 def make_actor(config: AgentConfig) -> Actor:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from munchausen._src import suites as envs
+from munchausen._src.agents.building import new_network
 from munchausen._src.agents.over_time import playing_regulariser
 from munchausen._src.core.backup import Regulariser
 from munchausen._src.errors import UserError
@@ -25,7 +27,6 @@ from munchausen._src.experiment.checkpoint import (
 )
 from munchausen._src.experiment.folder import is_finished, load_settings
 from munchausen._src.experiment.settings import Settings
-from munchausen._src.loops.lane import make_steps
 from munchausen._src.networks import Network
 from munchausen._src.suites import EnvironmentSpec
 
@@ -48,8 +49,8 @@ def environment_spec(settings: Settings) -> EnvironmentSpec:
 
 
 def network_template(settings: Settings) -> Network:
-    steps = make_steps(settings.config, environment_spec(settings), munchausen=False)
-    return jax.eval_shape(steps.learner.init, jax.random.key(0)).online
+    make = partial(new_network, settings.config, environment_spec(settings))
+    return jax.eval_shape(make, jax.random.key(0))
 
 
 def load_run(path: Path, lane: int = 0, network: Any = None) -> Policy:

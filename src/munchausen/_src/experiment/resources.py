@@ -29,7 +29,7 @@ _TIMED = 5
 def check(settings: Settings, say: Callable[[str], Any] = lambda _: None) -> str | None:
     """Refuses a replay that does not fit. Returns a warning where a GPU would be wanted."""
     check_memory(settings)
-    if settings.listing.suite.wants_gpu and dispatch.large_images_need_patience():
+    if settings.listing.suite.wants_gpu and not dispatch.on_accelerator():
         seconds = cpu_seconds(settings, say)
         if seconds > _LONG_SECONDS:
             return (
@@ -71,7 +71,7 @@ def cpu_seconds(settings: Settings, say: Callable[[str], Any]) -> float:
 def _update_seconds(settings: Settings) -> float:
     config, spec = settings.begun().config, envs.spec_of(settings.listing)
     shape = spec.observation_shape(config.stack)
-    learner = make_learner(config, shape, spec.actions, spec.scale)
+    learner = make_learner(config, spec)
     regulariser = regulariser_at(config, 0)
 
     def update(state: LearnerState, batch: Transitions, key: Any) -> LearnerState:

@@ -40,11 +40,6 @@ def updates_unrolled(updates: int) -> int:
     return max(n for n in (1, 2, 4, 5) if updates % n == 0) if on_accelerator() else 1
 
 
-def atari_takes_days() -> bool:
-    """Whether a training on Atari's images takes days here; on an accelerator it takes hours."""
-    return not on_accelerator()
-
-
 # How a network is computed.
 
 

@@ -152,13 +152,7 @@ class Steps(NamedTuple):
 
 
 def make_steps(config: AgentConfig, spec: EnvironmentSpec, *, munchausen: bool) -> Steps:
-    learner = make_learner(
-        config,
-        spec.observation_shape(config.stack),
-        spec.actions,
-        spec.scale,
-        munchausen=munchausen,
-    )
+    learner = make_learner(config, spec, munchausen=munchausen)
     replay = make_replay(config, truncates=spec.truncates)
     return Steps(config, spec, learner, make_actor(config), replay)
 
