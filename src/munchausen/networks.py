@@ -27,15 +27,9 @@ from munchausen._src.networks import (
     with_head,
 )
 
+# fmt: off
 __all__ = [
-    "TORSOS",
-    "Convolution",
-    "ConvolutionSpec",
-    "Dense",
-    "Encoder",
-    "Network",
-    "Torso",
-    "make_network",
-    "torso_factory",
-    "with_head",
+    "TORSOS", "Convolution", "ConvolutionSpec", "Dense", "Encoder", "Network", "Torso",
+    "make_network", "torso_factory", "with_head",
 ]
+# fmt: on

@@ -18,34 +18,12 @@ from munchausen._src.tabular.schemes import (
 from munchausen._src.tabular.solvers import optimal_q, policy_q
 from munchausen._src.tabular.theorems import THEOREMS, find_theorem, run
 
+# fmt: off
 __all__ = [
-    "MDP",
-    "THEOREMS",
-    "AdvantageLearning",
-    "Clipped",
-    "ConservativeVI",
-    "DynamicPolicyProgramming",
-    "Gaussian",
-    "Given",
-    "History",
-    "MirrorDescentVI",
-    "MunchausenVI",
-    "NoError",
-    "Sampling",
-    "SoftValueIteration",
-    "State",
-    "ValueIteration",
-    "chain_walk",
-    "final_state",
-    "find_theorem",
-    "float64",
-    "garnets",
-    "grid_world",
-    "iterate",
-    "make_mdp",
-    "optimal_q",
-    "policy_q",
-    "run",
-    "stack_mdps",
-    "start",
+    "MDP", "THEOREMS", "AdvantageLearning", "Clipped", "ConservativeVI",
+    "DynamicPolicyProgramming", "Gaussian", "Given", "History", "MirrorDescentVI",
+    "MunchausenVI", "NoError", "Sampling", "SoftValueIteration", "State", "ValueIteration",
+    "chain_walk", "final_state", "find_theorem", "float64", "garnets", "grid_world", "iterate",
+    "make_mdp", "optimal_q", "policy_q", "run", "stack_mdps", "start",
 ]
+# fmt: on

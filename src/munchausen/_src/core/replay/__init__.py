@@ -9,16 +9,9 @@ from munchausen._src.core.replay.transitions import (
     batch_size,
 )
 
+# fmt: off
 __all__ = [
-    "FrameReplay",
-    "FrameStore",
-    "FrameTransitions",
-    "Outcome",
-    "Priorities",
-    "Ring",
-    "Sample",
-    "TransitionReplay",
-    "TransitionStore",
-    "Transitions",
-    "batch_size",
+    "FrameReplay", "FrameStore", "FrameTransitions", "Outcome", "Priorities", "Ring", "Sample",
+    "TransitionReplay", "TransitionStore", "Transitions", "batch_size",
 ]
+# fmt: on
