@@ -25,7 +25,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from munchausen._src.agents import resolve
 from munchausen._src.agents.config import LaneSpec
 from munchausen._src.kernels.compiling import OPTIONS
-from munchausen._src.loops.lane import make_steps, over_lanes, stack_regularisers
+from munchausen._src.loops.lane import first_regulariser, make_steps
+from munchausen._src.loops.lanes import over_lanes, side_by_side
 from munchausen._src.suites import EnvironmentSpec
 
 H200 = """
@@ -63,17 +64,17 @@ def compile_learner(agent: str, suite: str, lanes: int) -> str:
         scale=1 / 255 if suite == "atari" else 1.0,
     )
     steps = make_steps(config, spec, munchausen=config.alpha != 0)
-    regularisers = stack_regularisers([LaneSpec(agent, 0, config)] * lanes)
-    first = jnp.zeros((lanes, config.envs, *shape), dtype)
-    keys = jax.random.split(jax.random.key(0), lanes)
-    lane = jax.eval_shape(jax.vmap(steps.init), keys, regularisers, first)
+    regulariser = first_regulariser(LaneSpec(agent, 0, config))
+    first = jnp.zeros((config.envs, *shape), dtype)
+    one = jax.random.key(0), regulariser, first
+    lane = jax.eval_shape(over_lanes(steps.init, lanes), *side_by_side([one] * lanes))
 
     devices = topologies.get_topology_desc(
         "h200", "cuda", target_config=H200, topology="1x1x1"
     ).devices
     everywhere = NamedSharding(Mesh(devices, ("device",)), PartitionSpec())
     program = jax.jit(
-        over_lanes(lambda lane, t: steps.learn(lane, t, updates=7), lanes),
+        over_lanes(lambda lane, t: steps.learn(lane, t, updates=7), lanes, shared=1),
         donate_argnums=0,
         in_shardings=everywhere,
         out_shardings=everywhere,
