@@ -12,7 +12,7 @@ from munchausen._src.tabular.families import garnets
 from munchausen._src.tabular.iteration import final_state, iterate, start
 from munchausen._src.tabular.mdp import MDP
 from munchausen._src.tabular.noise import Clipped, Gaussian, Sampling
-from munchausen._src.tabular.precision import compiled_quickly, in_float64
+from munchausen._src.tabular.precision import compiled_quickly, float64
 from munchausen._src.tabular.schemes import MunchausenVI
 from munchausen._src.tabular.solvers import inner, optimal_q, policy_q
 from munchausen._src.tabular.theorems import averaging, moving_average, printed
@@ -39,14 +39,14 @@ SOFT_FAMILY = {
 }
 
 
-@in_float64
+@float64()
 def over_iterations(seed: int = 0, *, mdps: int = 200, iterations: int = 200) -> Study:
     """‖q_* − q_{π_{k+1}}‖ of each scheme's own policies, with the same noise for all."""
     losses = _by_scheme(FAMILY, _losses(iterations), _batch(seed, mdps, 0.9), seed)
     return {"iterations": np.arange(1, iterations + 1), "losses": losses, "discount": 0.9}
 
 
-@in_float64
+@float64()
 def over_discounts(seed: int = 0, *, mdps: int = 100, iterations: int = 400) -> Study:
     """The same at the end (mean of the last tenth), as the horizon 1/(1−γ) grows."""
     horizons = np.array([2.0, 4.0, 8.0, 16.0, 32.0])
@@ -60,7 +60,7 @@ def over_discounts(seed: int = 0, *, mdps: int = 100, iterations: int = 400) -> 
     return {"horizons": horizons, "losses": rows, "iterations": iterations}
 
 
-@in_float64
+@float64()
 def action_gap(seed: int = 0, *, mdps: int = 100, iterations: int = 800) -> Study:
     """The measured factor of Theorem 2 against α, with the right one and the printed one."""
     alphas = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
@@ -83,7 +83,7 @@ def action_gap(seed: int = 0, *, mdps: int = 100, iterations: int = 800) -> Stud
     }
 
 
-@in_float64
+@float64()
 def bounds(seed: int = 0, *, mdps: int = 50, iterations: int = 1000, short: int = 60) -> Study:
     """The truth under the bounds: α = 1 with the main text's, α < 1 with Corollary 2."""
     batch = _batch(seed, mdps, 0.8)
@@ -120,7 +120,7 @@ def bounds(seed: int = 0, *, mdps: int = 50, iterations: int = 1000, short: int 
     }
 
 
-@in_float64
+@float64()
 def clipping(seed: int = 0, *, mdps: int = 200, iterations: int = 600) -> Study:
     """What l0 does, which the analysis leaves out: to the action gap, and to the policy."""
     clips = np.array([-np.inf, -3.0, -1.0, -0.3, -0.1, 0.0])
@@ -156,7 +156,7 @@ def clipping(seed: int = 0, *, mdps: int = 200, iterations: int = 600) -> Study:
     }
 
 
-@in_float64
+@float64()
 def policy_change(seed: int = 0, *, mdps: int = 200, iterations: int = 200) -> Study:
     """KL(π_{k+1}‖π_k), mean over states, and how often a state's greedy action changes."""
     batch = _batch(seed, mdps, 0.9)
