@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from munchausen._src.evidence.figures.style import (
-    BAND_ALPHA,
     agent_styles,
+    draw_curve,
     legend,
     literal,
     new_figure,
@@ -13,7 +13,6 @@ from munchausen._src.evidence.figures.style import (
     tidy,
 )
 from munchausen._src.evidence.metrics.comparison import Comparison, profile
-from munchausen._src.evidence.metrics.reference import HUMAN
 
 ESTIMATES = {
     "median": "median",
@@ -37,11 +36,9 @@ def performance_profiles(comparison: Comparison) -> Figure:
     levels = profile_levels(comparison)
     for agent, style in agent_styles(comparison.scores).items():
         values, limits = profile(comparison.scores[agent], levels)
-        axes.plot(levels, values, lw=1.8, label=literal(agent), **style._asdict())
-        if limits is not None:
-            axes.fill_between(levels, *limits, color=style.color, alpha=BAND_ALPHA, lw=0)
+        draw_curve(axes, levels, values, limits, agent, style)
     axes.set(
-        xlabel=f"{_who(comparison)}-normalised score",
+        xlabel=f"{literal(comparison.scale.baseline)}-normalised score",
         ylabel="fraction of runs above",
         ylim=(0, 1),
         xlim=(0, levels[-1]),
@@ -72,10 +69,5 @@ def interval_estimates(comparison: Comparison) -> Figure:
         tidy(axes)
     panels[0].set_yticks(range(len(rows)), [literal(row.agent) for row in rows])
     panels[0].invert_yaxis()
-    figure.supxlabel(f"{_who(comparison)}-normalised score", fontsize=9)
+    figure.supxlabel(f"{literal(comparison.scale.baseline)}-normalised score", fontsize=9)
     return figure
-
-
-def _who(comparison: Comparison) -> str:
-    baseline = comparison.scale.baseline
-    return "human" if baseline == HUMAN else literal(baseline)

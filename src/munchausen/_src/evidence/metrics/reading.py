@@ -88,7 +88,7 @@ def tell_apart(runs: list[Run]) -> tuple[list[Run], list[str]]:
 
 def _name_by_changes(runs: list[Run]) -> tuple[list[Run], list[str]]:
     """A preset that the user changed is named with its changes, unless all runs have them."""
-    own = [r for r in runs if r.folder and r.folder.config]
+    own = [run for run in runs if run.config]
     shared = set.intersection(*(set(_changes(r)) for r in own)) if own else set()
     notes = []
     if shared:
@@ -101,8 +101,7 @@ def _name_by_changes(runs: list[Run]) -> tuple[list[Run], list[str]]:
 
 
 def _changes(run: Run) -> list[tuple[str, str]]:
-    changes = (run.folder.config.get("changes") if run.folder else None) or {}
-    return [(str(k), str(v)) for k, v in changes.items()]
+    return [(str(k), str(v)) for k, v in (run.config.get("changes") or {}).items()]
 
 
 def _name_by_configuration(runs: list[Run]) -> tuple[list[Run], list[str]]:
@@ -113,7 +112,7 @@ def _name_by_configuration(runs: list[Run]) -> tuple[list[Run], list[str]]:
     named: dict[int, str] = {}
     notes = []
     for (game, agent), group in groups.items():
-        configurations = [_configuration(run) for run in group]
+        configurations = [{str(k): str(v) for k, v in run.settings.items()} for run in group]
         keys = sorted({key for c in configurations for key in c})
         values = {key: Counter(c.get(key, "–") for c in configurations) for key in keys}
         differing = [key for key in keys if len(values[key]) > 1]
@@ -129,16 +128,6 @@ def _name_by_configuration(runs: list[Run]) -> tuple[list[Run], list[str]]:
             f"runs of {agent} on {game} differ in {', '.join(differing)}: they are kept apart"
         )
     return [replace(r, agent=named[id(r)]) if id(r) in named else r for r in runs], notes
-
-
-def _configuration(run: Run) -> dict[str, str]:
-    """What a lane learned with: the program's configuration and its own regulariser."""
-    config: dict[str, Any] = run.folder.config if run.folder else {}
-    values = dict(config.get("config") or {})
-    for lane in config.get("lanes") or []:
-        if str(lane.get("seed")) == run.seed and run.agent.split(" (")[0] == lane.get("agent"):
-            values |= {k: v for k, v in lane.items() if k not in ("agent", "seed")}
-    return {str(k): str(v) for k, v in values.items()}
 
 
 def _with(agent: str, values: Iterable[tuple[str, str]]) -> str:
