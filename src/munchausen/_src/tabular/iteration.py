@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from munchausen._src.errors import UserError
 from munchausen._src.tabular.mdp import MDP
 from munchausen._src.tabular.noise import ErrorSource, NoError
 from munchausen._src.tabular.precision import float64
@@ -41,7 +40,7 @@ def iterate(
     key: PRNGKeyArray | None = None,
 ) -> History:
     """All of q_0..q_K. The same key gives every scheme the same noise."""
-    _check(scheme, iterations)
+    check_scheme(scheme, iterations)
 
     def body(state: State, at):
         k, key = at
@@ -60,12 +59,6 @@ def iterate(
 @float64()
 def final_state(scheme: Scheme, mdp: MDP, state: State, iterations: int) -> State:
     """q_K and ln π_K alone, without errors."""
-    _check(scheme, iterations)
+    check_scheme(scheme, iterations)
     none = jnp.zeros_like(mdp.rewards)
     return jax.lax.fori_loop(0, iterations, lambda _, s: scheme.step(mdp, s, none), state)
-
-
-def _check(scheme: Scheme, iterations: int) -> None:
-    check_scheme(scheme)
-    if iterations < 1:
-        raise UserError(f"iterations must be at least 1, not {iterations}")

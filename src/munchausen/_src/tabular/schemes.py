@@ -182,8 +182,10 @@ _RANGES = {
 }
 
 
-def check_scheme(scheme: Scheme) -> None:
+def check_scheme(scheme: Scheme, iterations: int) -> None:
     """Refuses parameters outside their ranges, where they are plain numbers."""
+    if iterations < 1:
+        raise UserError(f"iterations must be at least 1, not {iterations}")
     for name, (low, high, wanted) in _RANGES.items():
         value = getattr(scheme, name, None)
         if isinstance(value, float | int) and not low <= value <= high:  # NaN is in no range

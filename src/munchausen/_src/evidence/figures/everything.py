@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from munchausen._src.evidence.figures import normalised
@@ -72,8 +71,7 @@ def _figures(
         if trajectories := trajectories_of(aligned, game):
             draw = partial(action_gap_along_trajectories, trajectories, names[game])
             yield f"action-gap-along-trajectories-{names[game]}", draw
-    gaps = [r.columns.get(ACTION_GAP) for group in aligned.groups.values() for r in group]
-    if any(gap is not None and np.isfinite(gap).any() for gap in gaps):
+    if aligned.records(ACTION_GAP):
         yield "action-gap", partial(learning_curves, aligned, ACTION_GAP)
 
 

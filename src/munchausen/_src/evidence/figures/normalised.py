@@ -5,17 +5,7 @@ One function draws them, for all agents or for those that the paper's figures ch
 
 from matplotlib.figure import Figure
 
-from munchausen._src.evidence.figures.style import (
-    agent_styles,
-    draw_curve,
-    legend,
-    literal,
-    new_figure,
-    percent,
-    step_label,
-    thousands,
-    tidy,
-)
+from munchausen._src.evidence.figures import style
 from munchausen._src.evidence.metrics.alignment import Aligned
 from munchausen._src.evidence.metrics.comparison import (
     aggregate_band,
@@ -47,29 +37,29 @@ def normalised_scores(
     """Mean and median over games against frames (Fig. 1, and with `baseline="rainbow"` its
     counterpart in the appendix); shaded: 95% stratified bootstrap intervals over seeds."""
     scale = make_scale(aligned, baseline)
-    styles = agent_styles(aligned.agents)
-    figure = new_figure(4.6 * len(statistics), 3.6)
+    styles = style.agent_styles(aligned.agents)
+    figure = style.new_figure(4.6 * len(statistics), 3.6)
     panels = figure.subplots(1, len(statistics), squeeze=False)[0]
     share = aligned.shared_grid(scale.games)
     lengths = {aligned.length[game] for game in scale.games}
-    name, unit = step_label(scale.games)
+    name, unit = style.step_label(scale.games)
     for agent in agents or common_agents(aligned):
         cube = scale(aligned.cube(agent, scale.games))
         for axes, statistic in zip(panels, statistics, strict=True):
             start, values = aggregate_curve(cube, statistic)
             x = share[start:] * (max(lengths) * unit if len(lengths) == 1 else 1.0)
-            draw_curve(axes, x, values, aggregate_band(cube, statistic), agent, styles[agent])
+            style.draw_curve(axes, x, values, aggregate_band(cube, statistic), agent, styles[agent])
     for axes, statistic in zip(panels, statistics, strict=True):
         axes.set(
-            title=f"{literal(scale.baseline)}-normalised {TITLES[statistic]}",
+            title=f"{style.literal(scale.baseline)}-normalised {TITLES[statistic]}",
             xlabel=name if len(lengths) == 1 else "fraction of training",
         )
         axes.axhline(1.0, color="0.5", lw=0.8, ls=":")
         if len(lengths) == 1:
-            axes.xaxis.set_major_formatter(thousands)
-        axes.yaxis.set_major_formatter(percent)
-        tidy(axes)
-    legend(figure, panels[0])
+            axes.xaxis.set_major_formatter(style.thousands)
+        axes.yaxis.set_major_formatter(style.percent)
+        style.tidy(axes)
+    style.legend(figure, panels[0])
     return figure
 
 

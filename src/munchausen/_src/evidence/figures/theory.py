@@ -16,17 +16,16 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 def averaging(study: dict[str, Any], horizons: dict[str, Any], path: Path) -> None:
     """Loss over iterations, and at the end over horizons, with the same noise for all schemes."""
     figure, (left, right) = _panels(2)
-    for style, (name, losses) in zip(_styles(), study["losses"].items(), strict=False):
-        left.loglog(study["iterations"], losses.mean(axis=0), label=name, **style)
+    losses = {name: x.mean(axis=0) for name, x in study["losses"].items()}
+    _curves(left.loglog, study["iterations"], losses)
     left.set(
         xlabel="iteration k",
         ylabel=r"$\|q_* - q_{\pi_{k+1}}\|_\infty$, mean over MDPs",
         title=f"errors average out over iterations (γ = {study['discount']:g})",
     )
     left.legend(frameon=False, fontsize=8, loc="lower left")
-    losses = horizons["losses"].values()
-    for style, marker, values in zip(_styles(), _MARKERS, losses, strict=False):
-        right.loglog(horizons["horizons"], values.mean(axis=1), marker=marker, ms=4, **style)
+    losses = {name: x.mean(axis=1) for name, x in horizons["losses"].items()}
+    _curves(right.loglog, horizons["horizons"], losses, markers=True)
     right.set(
         xlabel="horizon 1/(1−γ)",
         ylabel="the same, last tenth of the iterations",
@@ -105,9 +104,9 @@ def clipping(study: dict[str, Any], path: Path) -> None:
     )
     left.legend(frameon=False, fontsize=8, markerscale=2)
     places = np.arange(len(study["clips"]))
-    lines = (("noisy_losses", "with errors"), ("exact_losses", "without"))
-    for style, marker, (key, label) in zip(_styles(), _MARKERS, lines, strict=False):
-        right.semilogy(places, study[key].mean(axis=0), marker=marker, ms=4, label=label, **style)
+    losses = {"with errors": study["noisy_losses"], "without": study["exact_losses"]}
+    losses = {name: x.mean(axis=0) for name, x in losses.items()}
+    _curves(right.semilogy, places, losses, markers=True)
     right.set(
         xlabel="l0",
         ylabel=r"$\|q_* - q_\pi\|_\infty$, mean over MDPs",
@@ -122,16 +121,15 @@ def policy_change(study: dict[str, Any], path: Path) -> None:
     """The implicit KL regularisation: policies change less from iteration to iteration."""
     figure, (left, right) = _panels(2)
     k = study["iterations"][1:]  # the first policy is uniform for all
-    for style, (name, values) in zip(_styles(1), study["divergence"].items(), strict=False):
-        left.loglog(k, _running_mean(values), label=name, **style)
+    divergence = {name: _running_mean(x) for name, x in study["divergence"].items()}
+    _curves(left.loglog, k, divergence, first=1)
     left.set(
         xlabel="iteration k",
         ylabel=r"KL$(\pi_{k+1}\|\pi_k)$, mean up to k",
         title="policies stay close to the last one",
     )
     left.legend(frameon=False, fontsize=8)
-    for style, (name, values) in zip(_styles(), study["switches"].items(), strict=False):
-        right.loglog(k, _running_mean(values), label=name, **style)
+    _curves(right.loglog, k, {name: _running_mean(x) for name, x in study["switches"].items()})
     right.set(
         xlabel="iteration k",
         ylabel="share of states, mean up to k",
@@ -151,19 +149,23 @@ def _panels(count: int) -> tuple[Any, Any]:
     return figure, panels
 
 
-def _styles(first: int = 0) -> list[dict[str, Any]]:
+def _curves(
+    draw: Any, x: Any, curves: dict[str, np.ndarray], first: int = 0, markers: bool = False
+) -> None:
     """Told apart by colour and by dashes, so that a print without colours can be read."""
-    pairs = zip(COLOURS, _DASHES, strict=False)
-    return [{"color": colour, "ls": dashes, "lw": 1.8} for colour, dashes in pairs][first:]
+    looks = list(zip(COLOURS, _DASHES, _MARKERS, strict=False))[first:]
+    for (colour, dashes, marker), (name, y) in zip(looks, curves.items(), strict=False):
+        mark = marker if markers else None
+        draw(x, y, label=name, color=colour, ls=dashes, lw=1.8, marker=mark, ms=4)
 
 
 def _with_worst(axes: Any, x: Any, study: dict[str, Any], lines: Any) -> None:
     """Means over MDPs, and for the truth (the last of the lines) its worst MDP too."""
-    for style, (key, label) in zip(_styles(), lines, strict=False):
-        axes.semilogy(x, study[key].mean(axis=0), label=f"{label}, mean", **style)
-    colour = _styles()[len(lines) - 1]["color"]
-    name, label = lines[-1]
-    axes.plot(x, study[name].max(axis=0), color=colour, lw=0.8, label=f"{label}, worst MDP")
+    means = {f"{label}, mean": study[key].mean(axis=0) for key, label in lines}
+    _curves(axes.semilogy, x, means)
+    key, label = lines[-1]
+    worst = study[key].max(axis=0)
+    axes.plot(x, worst, color=COLOURS[len(lines) - 1], lw=0.8, label=f"{label}, worst MDP")
 
 
 def _running_mean(values: np.ndarray) -> np.ndarray:

@@ -87,9 +87,6 @@ class Comparison:
     def games(self) -> list[str]:
         return self.scale.games
 
-    def row(self, agent: str) -> Summary:
-        return next(row for row in self.rows if row.agent == agent)
-
 
 def references(aligned: Aligned) -> dict[str, Float[np.ndarray, "games"]]:
     """The scores of random play and of humans, where there are such; NaN on other games."""

@@ -22,14 +22,13 @@ def read_table(
 ) -> Table:
     """All runs under folders, and all curves of files (Dopamine's .json, .csv, .csv.gz).
     `defaults`: of an agent's fields, for runs that are older than a field and do not name it."""
-    folders: dict[Path, Path] = {}  # a folder named twice is read once
-    files: dict[Path, Path] = {}
+    sources: dict[Path, Path] = {}  # what is named twice is read once
     notes: list[str] = []
     for path in paths:
         if not path.exists():
             raise UserError(f"{path} is not there; give a folder of runs, a .json or a .csv file")
         if path.is_file():
-            files[path.resolve()] = path
+            sources[path.resolve()] = path
             continue
         runs = find_run_folders(path, notes)
         curves = [] if runs else [p for p in sorted(path.iterdir()) if p.suffix in _READERS]
@@ -38,19 +37,17 @@ def read_table(
                 f"no runs in {path}; give a folder that `munchausen train` made or one above it, "
                 "or published curves (.json, .csv)"
             )
-        folders |= {run.resolve(): run for run in runs}
-        files |= {file.resolve(): file for file in curves}
+        sources |= {source.resolve(): source for source in (*runs, *curves)}
     found: list[Run] = []
-    total = len(folders) + len(files)
-    for done, folder in enumerate(folders.values()):
-        watch(done, total)
-        runs, said = read_run_folder(folder, defaults or {})
-        found += runs
-        notes += said
-    for done, file in enumerate(files.values(), start=len(folders)):
-        watch(done, total)
-        found += _read_file(file)
-    watch(total, total)
+    for done, source in enumerate(sorted(sources.values(), key=Path.is_file)):  # folders first
+        watch(done, len(sources))
+        if source.is_file():
+            found += _read_file(source)
+        else:
+            runs, said = read_run_folder(source, defaults or {})
+            found += runs
+            notes += said
+    watch(len(sources), len(sources))
     if not found:
         raise UserError("there are no records to report on: " + "; ".join(notes[:3]))
     runs, said = tell_apart(found)

@@ -28,7 +28,6 @@ _ORDER = (
 class Folder:
     """What a run's folder says besides its curves. Lanes of one program share it."""
 
-    path: Path
     status: str  # finished, diverged, running or stopped
     error: str = ""
     config: dict[str, Any] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from string import Template
 from munchausen._src.evidence.metrics.runs import short_names
 from munchausen._src.evidence.report import tables
 from munchausen._src.evidence.report.payload import as_script, make_payload
-from munchausen._src.evidence.report.results import Configuration, Health, Results
+from munchausen._src.evidence.report.results import Configuration, Results
 from munchausen._src.evidence.report.tables import Cell, Grid
 from munchausen._src.evidence.report.videos import collect_videos
 
@@ -122,8 +122,22 @@ def _videos(videos: list[tuple[str, str]]) -> str:
 
 def _health(results: Results) -> str:
     troubled = sum(1 for h in results.health if h.problem)
-    names = short_names({h.run.game for h in results.health})
-    rows = [_health_row(h, names[h.run.game]) for h in results.health[:_SHOWN_RUNS]]
+    names = short_names({h.game for h in results.health})
+    rows = [
+        [
+            Cell(h.agent),
+            Cell(names[h.game]),
+            Cell(h.seed),
+            Cell(h.status),
+            Cell(f"{h.steps:,}", h.steps),
+            tables.known(h.score),
+            tables.known(h.steps_per_second, spell="{:,.0f}".format),
+            Cell(str(h.gaps), h.gaps),
+            Cell(h.problem),
+            Cell(h.source),
+        ]
+        for h in results.health[:_SHOWN_RUNS]
+    ]
     columns = ["agent", "game", "seed", "status", "steps", "last score", "steps/s",
                "iterations without a score", "problem", "from"]  # fmt: skip
     count = len(results.health)
@@ -133,22 +147,6 @@ def _health(results: Results) -> str:
     grid = Grid(said, columns, rows)
     opened = " open" if troubled and count <= 60 else ""
     return f"<details{opened}><summary>{escape(said)}</summary>{_table(grid, 'health')}</details>"
-
-
-def _health_row(health: Health, game: str) -> list[Cell]:
-    run = health.run
-    return [
-        Cell(run.agent),
-        Cell(game),
-        Cell(run.seed),
-        Cell(health.status),
-        Cell(f"{health.steps:,}", health.steps),
-        tables.known(health.score),
-        tables.known(health.steps_per_second, spell="{:,.0f}".format),
-        Cell(str(health.gaps), health.gaps),
-        Cell(health.problem),
-        Cell(str(run.source)),
-    ]
 
 
 def _configuration(configuration: Configuration) -> str:

@@ -20,7 +20,7 @@ from munchausen._src.evidence.metrics.comparison import (
     default_baselines,
     references,
 )
-from munchausen._src.evidence.metrics.reference import random_score
+from munchausen._src.evidence.metrics.reference import RANDOM
 from munchausen._src.evidence.metrics.runs import ACTION_GAP, SCORE, Run, Table
 
 
@@ -28,12 +28,15 @@ from munchausen._src.evidence.metrics.runs import ACTION_GAP, SCORE, Run, Table
 class Health:
     """How one run went."""
 
-    run: Run
+    agent: str
+    game: str
+    seed: str
     status: str  # finished, diverged, running, stopped or published
     problem: str
     steps: int
     score: float | None  # the last known
     steps_per_second: float | None
+    source: str
     gaps: int  # iterations without a score
 
 
@@ -83,11 +86,12 @@ def gather(
         notes.append(
             f"fewer than {last} iterations on {games}: the final score is the mean of all there are"
         )
+    known = references(aligned)
     chosen = baselines or default_baselines(aligned)
     comparisons = []
     for number, baseline in enumerate(chosen):
         watch(number, len(chosen) + 1)
-        if baselines is None and not _can_scale(aligned):
+        if baselines is None and RANDOM not in known:
             if aligned.games:  # else it was said why there are none
                 notes.append("no game has a random score, so nothing is normalised")
             break
@@ -100,7 +104,6 @@ def gather(
             continue
         notes += [note for note in comparisons[-1].notes if note not in notes]
     watch(len(chosen), len(chosen) + 1)
-    known = references(aligned)
     maximum = {agent: aligned.maximum(agent) for agent in aligned.agents}
     columns = known | maximum
     best = best_counts(np.stack(list(columns.values()))) if aligned.games else np.zeros(0, int)
@@ -117,16 +120,12 @@ def gather(
         references={name: _numbers(scores) for name, scores in known.items()},
         maximum={agent: _numbers(scores) for agent, scores in maximum.items()},
         best=dict(zip(columns, best.tolist(), strict=False)),
-        health=sorted(map(_health, table.runs), key=lambda h: (not h.problem, h.run.agent)),
+        health=sorted(map(_health, table.runs), key=lambda h: (not h.problem, h.agent)),
         configurations=_configurations(table),
         machines=_machines(table),
         notes=notes,
         last=last,
     )
-
-
-def _can_scale(aligned: Aligned) -> bool:
-    return any(random_score(game) is not None for game in aligned.games)
 
 
 def _final(values: Float[np.ndarray, "runs games"], resamples: int) -> list[Estimate | None]:
@@ -151,12 +150,15 @@ def _health(run: Run) -> Health:
     elif not len(known):
         problem = "no episode ended"
     return Health(
-        run,
+        run.agent,
+        run.game,
+        run.seed,
         status,
         problem,
         run.length,
         float(known[-1]) if len(known) else None,
         float(np.median(speeds)) if len(speeds) else None,
+        str(run.source),
         int(len(scores) - len(known)),
     )
 

@@ -229,20 +229,7 @@ def json_data(results: Results) -> dict[str, Any]:
     return {
         "rows": tidy_rows(results),
         "notes": results.notes,
-        "runs": [
-            {
-                "agent": h.run.agent,
-                "game": h.run.game,
-                "seed": h.run.seed,
-                "status": h.status,
-                "problem": h.problem,
-                "steps": h.steps,
-                "score": h.score,
-                "steps_per_second": h.steps_per_second,
-                "source": str(h.run.source),
-            }
-            for h in results.health
-        ],
+        "runs": [{k: v for k, v in vars(h).items() if k != "gaps"} for h in results.health],
     }
 
 

@@ -30,21 +30,18 @@ ITERATIONS = 100
 TEMPERATURES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8)
 
 
-def log_sum_exp_form(
-    mdp: MDP, alpha: Scalar, tau: Scalar, q: Float[Array, "S A"]
-) -> Float[Array, "S A"]:
-    """r + γP v_τ(q) + α(q − v_τ(q)), the CVI form of Sec. 3."""
-    v = soft_value(q, tau)
-    return mdp.rewards + mdp.discount * mdp.expect(v) + alpha * (q - v[:, None])
-
-
 def measure_cvi(mdp: MDP, key: PRNGKeyArray):
     """M-VI as a log-sum-exp; and CVI proper, whose q differs by c_{k+1} = γ(c_k − L) + αL with
     L = τ ln|A|, so that its policies are the same."""
     alpha_key, tau_key, error_key = jax.random.split(key, 3)
     alpha, tau = draw_alpha(alpha_key), draw_tau(tau_key)
     ours = iterate(MunchausenVI(alpha, tau), mdp, start(mdp), ITERATIONS, Gaussian(0.3), error_key)
-    form = jax.vmap(lambda q: log_sum_exp_form(mdp, alpha, tau, q))(ours.q[:-1]) + ours.errors
+
+    def log_sum_exp_form(q):  # r + γP v_τ(q) + α(q − v_τ(q)), as in Sec. 3
+        v = soft_value(q, tau)
+        return mdp.rewards + mdp.discount * mdp.expect(v) + alpha * (q - v[:, None])
+
+    form = jax.vmap(log_sum_exp_form)(ours.q[:-1]) + ours.errors
     cvi = iterate(ConservativeVI(alpha, tau), mdp, start(mdp), ITERATIONS, Given(ours.errors))
     shift = tau * jnp.log(mdp.actions * 1.0)
 
