@@ -261,7 +261,7 @@ class TestFields:
             ({"alpha": 1.5}, r"alpha must be in \[0, 1\], not 1.5"),
             ({"tau": float("nan")}, "tau must be at least 0, not nan"),
             ({"clip_rewards": 1}, "clip_rewards must be true or false, not 1"),
-            ({"network": 3}, "network must be text, not 3"),
+            ({"network": 3}, "a network is a name, MODULE:NAME"),
             ({"head": "expectd"}, "unknown head 'expectd'; did you mean 'expected'"),
             ({"batch_size": 5000}, "batch_size 5000 is larger than capacity 2000"),
             ({"agent": "mdqn"}, "unknown agent 'mdqn'; did you mean 'm-dqn'"),

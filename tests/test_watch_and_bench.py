@@ -22,7 +22,7 @@ from munchausen._src.experiment.evaluation import phase
 from munchausen._src.experiment.policy import load_run
 from munchausen._src.experiment.records import read_records
 from munchausen._src.experiment.settings import make_settings
-from munchausen._src.loops.lane import as_arrays, make_steps
+from munchausen._src.loops.lane import first_regulariser, make_steps
 from munchausen._src.suites import action_names, find
 
 TINY_ATARI = ["--envs", "8", "--capacity", "1000", "--warmup-steps", "200"]
@@ -178,7 +178,7 @@ def test_a_replay_is_filled_without_another_of_its_size():
     settings = make_settings(["m-dqn"], "atari/Pong", seeds=[0], changes=small)
     frames = jnp.zeros((settings.config.envs, 84, 84), jnp.uint8)
     steps = make_steps(settings.config, envs.spec_of(settings.listing), munchausen=True)
-    regulariser = as_arrays(settings.lanes[0].regulariser)
+    regulariser = first_regulariser(settings.lanes[0])
     lane = jax.eval_shape(steps.init, jax.random.key(0), regulariser, frames)
     memory = bench.filler(actions=6, width=1).lower(lane).compile().memory_analysis()
     assert memory.temp_size_in_bytes < lane.replay.ring.frames.size

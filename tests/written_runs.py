@@ -63,6 +63,11 @@ def write_run(
     return folder
 
 
+def row_of(comparison: Any, agent: str) -> Any:
+    """An agent's row of a summary."""
+    return next(row for row in comparison.rows if row.agent == agent)
+
+
 def write_study(
     root: Path, *, games=("minatar/breakout", "minatar/asterix"), seeds: int = 3
 ) -> Path:

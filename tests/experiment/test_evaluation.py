@@ -55,8 +55,8 @@ def test_other_networks_seeds_and_epsilons_need_no_other_program():
     agents = [Agent("m-dqn", "gym/CartPole-v1", seed=seed, **CHANGES).learn(8) for seed in (0, 1)]
     for i, agent in enumerate(agents):
         agent.evaluate(episodes=2, epsilon=1.0 - 0.1 * i, seed=i)
-    programs = evaluation._host_programs(agents[0].config, agents[0]._spec)
-    assert (programs.choose._cache_size(), programs.store._cache_size()) == (1, 1)
+    programs = evaluation._host_programs(agents[0].config, 2)
+    assert (programs.decide._cache_size(), programs.store._cache_size()) == (1, 1)
 
 
 @pytest.mark.parametrize("seed", (-1, 2**31, 2**64))

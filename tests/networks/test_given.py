@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from munchausen import UserError
+from munchausen._src.core.network import only_arrays
 from munchausen._src.networks import (
     TORSOS,
     Torso,
-    check_torso_name,
     make_network,
-    only_arrays,
     torso_factory,
 )
 
@@ -160,12 +159,12 @@ def test_a_torso_has_a_name_for_the_configuration(kind):
     found = torso_factory(given).name
     if name is not None:
         assert found == name
-        check_torso_name(found)
+        torso_factory(found)
         assert torso_factory(found).name == name
     else:
         assert found.startswith("<")
         with pytest.raises(UserError, match="give it again as Agent"):
-            check_torso_name(found)
+            torso_factory(found)
 
 
 def test_a_factory_stays_itself(key):
@@ -284,9 +283,9 @@ def test_nothing_is_imported_because_a_name_says_so(tmp_path, monkeypatch):
     (tmp_path / "theirs.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UserError, match="--import theirs"):
-        check_torso_name("theirs:Torso")
+        torso_factory("theirs:Torso")
     module = ModuleType("theirs")
     module.Torso = Small
     monkeypatch.setitem(sys.modules, "theirs", module)
-    check_torso_name("theirs:Torso")
+    torso_factory("theirs:Torso")
     assert torso_factory("theirs:Torso").name == "theirs:Torso"

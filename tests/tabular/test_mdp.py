@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from munchausen._src.errors import UserError
-from munchausen._src.tabular import (
+from munchausen._src.tabular.solvers import eliminate
+from munchausen.tabular import (
     chain_walk,
     float64,
     garnets,
@@ -16,7 +17,6 @@ from munchausen._src.tabular import (
     policy_q,
     stack_mdps,
 )
-from munchausen._src.tabular.solvers import eliminate
 
 STAY = np.ones((1, 2, 1))
 

@@ -7,7 +7,7 @@ import pytest
 
 import oracle
 from munchausen._src.errors import UserError
-from munchausen._src.tabular import (
+from munchausen.tabular import (
     AdvantageLearning,
     Clipped,
     ConservativeVI,

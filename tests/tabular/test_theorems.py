@@ -6,7 +6,15 @@ import pytest
 
 from munchausen._src.core.operators import soft_value
 from munchausen._src.errors import UserError
-from munchausen._src.tabular import (
+from munchausen._src.tabular.schemes import State, log_softmax
+from munchausen._src.tabular.theorems import (
+    action_gap,
+    averaging,
+    identities,
+    moving_average,
+    printed,
+)
+from munchausen.tabular import (
     THEOREMS,
     AdvantageLearning,
     DynamicPolicyProgramming,
@@ -21,14 +29,6 @@ from munchausen._src.tabular import (
     optimal_q,
     run,
     stack_mdps,
-)
-from munchausen._src.tabular.schemes import State, log_softmax
-from munchausen._src.tabular.theorems import (
-    action_gap,
-    averaging,
-    identities,
-    moving_average,
-    printed,
 )
 
 # Which formulas the paper prints wrong, and which of those it prints right are looser than ours.

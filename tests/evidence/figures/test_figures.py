@@ -14,11 +14,7 @@ from munchausen._src.evidence.figures.action_gap import (
 )
 from munchausen._src.evidence.figures.distributions import interval_estimates, performance_profiles
 from munchausen._src.evidence.figures.everything import _figures, save_figures
-from munchausen._src.evidence.figures.grid import (
-    action_gap_over_training,
-    learning_curves,
-    original_protocol,
-)
+from munchausen._src.evidence.figures.grid import learning_curves, original_protocol
 from munchausen._src.evidence.figures.improvement import improvement_bars
 from munchausen._src.evidence.figures.score_table import score_table
 from munchausen._src.evidence.figures.style import agent_styles, save, step_label, thousands
@@ -63,12 +59,14 @@ def test_figures_of_chosen_agents(tmp_path):
     for name in ("m-dqn", "m-dqn-stochastic", "m-iqn", "m-iqn-1step", "iqn", "soft-dqn", "dqn"):
         write_run(tmp_path / name, [[1, 2, 3], [2, 3, 4]], agent=name)
     aligned = align(read_table([tmp_path]))
-    for draw, expected in (
-        (normalised.ablation, ["dqn", "soft-dqn", "m-dqn"]),
-        (normalised.greedy_against_stochastic, ["m-dqn", "m-dqn-stochastic"]),
-        (normalised.one_step_against_three, ["m-iqn", "m-iqn-1step", "iqn"]),
+    for name, expected in (
+        ("ablation", ["dqn", "soft-dqn", "m-dqn"]),
+        ("stochastic", ["m-dqn", "m-dqn-stochastic"]),
+        ("n-step", ["m-iqn", "m-iqn-1step", "iqn"]),
     ):
-        assert list(lines(draw(aligned, "dqn").axes[0])) == expected
+        agents = normalised.chosen(aligned, name)
+        figure = normalised.normalised_scores(aligned, "dqn", agents)
+        assert list(lines(figure.axes[0])) == expected
 
 
 def test_improvement_bars(aligned):
@@ -105,7 +103,7 @@ def test_learning_curves_of_all_games(aligned):
         lines(figure.axes[1])["m-dqn"].get_ydata(),
         aligned.curves("minatar/breakout", "m-dqn").mean(axis=0),
     )
-    gaps = action_gap_over_training(aligned)
+    gaps = learning_curves(aligned, "action_gap")
     np.testing.assert_allclose(lines(gaps.axes[0])["dqn"].get_ydata(), 0.1 * np.arange(1, 11))
 
 

@@ -8,7 +8,6 @@ from munchausen._src.evidence.metrics.bootstrap import (
     band,
     curve_band,
     estimate,
-    estimate_pair,
     mean_intervals,
     resample,
 )
@@ -43,7 +42,7 @@ def test_same_seed_same_interval():
 def test_one_run_has_no_interval(scores):
     result = estimate(agg.interquartile_mean, scores)
     assert (result.low, result.high) == (None, None)
-    assert estimate_pair(agg.probability_of_improvement, scores, scores).low is None
+    assert estimate(agg.probability_of_improvement, scores, scores).low is None
     assert band(lambda x: agg.performance_profile(x, np.zeros(2)), scores) is None
     assert np.isnan(mean_intervals(scores)[:, -1]).all()
 

@@ -14,7 +14,7 @@ from munchausen._src.evidence.metrics.comparison import (
 )
 from munchausen._src.evidence.metrics.reading import read_table
 from munchausen._src.evidence.metrics.reference import random_score
-from written_runs import ITERATION_STEPS, write_run, write_study
+from written_runs import ITERATION_STEPS, row_of, write_run, write_study
 
 NAN = np.nan
 
@@ -154,9 +154,9 @@ def test_improved_counts_a_baseline_below_random(tmp_path):
     write_run(tmp_path / "a", [[-20_000] * 5] * 2, agent="rainbow", env="atari/Skiing")
     write_run(tmp_path / "b", [[-18_000] * 5] * 2, agent="m-dqn", env="atari/Skiing")
     comparison = compare(aligned_of(tmp_path), "rainbow")
-    assert comparison.row("m-dqn").mean.value < 0
-    assert comparison.row("m-dqn").improved == 1
-    assert comparison.row("rainbow").improved == 0
+    assert row_of(comparison, "m-dqn").mean.value < 0
+    assert row_of(comparison, "m-dqn").improved == 1
+    assert row_of(comparison, "rainbow").improved == 0
 
 
 def test_aggregate_curves_begin_where_all_runs_have_a_score(tmp_path):

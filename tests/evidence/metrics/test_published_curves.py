@@ -13,6 +13,7 @@ from munchausen._src.evidence.metrics.alignment import align
 from munchausen._src.evidence.metrics.comparison import compare
 from munchausen._src.evidence.metrics.reading import read_table
 from munchausen._src.suites import ATARI
+from written_runs import row_of
 
 FOLDER = Path(os.environ.get("MUNCHAUSEN_BASELINES", "nowhere"))
 CURVES = FOLDER / "dopamine_atari.csv.gz"
@@ -46,7 +47,7 @@ def percentages(row):
     [("DQN", 226, 71, 23), ("C51", 335, 111, 33), ("Rainbow", 406, 148, 43), ("IQN", 432, 139, 41)],
 )
 def test_human_normalised(by_human, agent, mean, median, improved):
-    row = by_human.row(agent)
+    row = row_of(by_human, agent)
     assert percentages(row) == (mean, median)
     assert row.improved == improved
 
@@ -58,7 +59,7 @@ def test_human_normalised(by_human, agent, mean, median, improved):
 def test_rainbow_normalised(by_rainbow, agent, mean, median, improved, above_one):
     """The paper prints 51/51/3, 84/70/11 and 105/99/27. It counts scores above 100%, which leaves
     out Skiing: Rainbow is worse than random there, and every agent better than Rainbow."""
-    row = by_rainbow.row(agent)
+    row = row_of(by_rainbow, agent)
     assert percentages(row) == (mean, median)
     assert row.improved == improved
     assert (agg.game_means(by_rainbow.scores[agent]) > 1).sum() == above_one

@@ -9,7 +9,7 @@ import pytest
 
 from munchausen._src.evidence.metrics import aggregates as agg
 from munchausen._src.evidence.metrics.alignment import align
-from munchausen._src.evidence.metrics.normalisation import improvement, normalised
+from munchausen._src.evidence.metrics.comparison import Scale
 from munchausen._src.evidence.metrics.reading import read_table
 from munchausen._src.evidence.metrics.reference import (
     canonical_game,
@@ -72,7 +72,7 @@ def test_normalised_columns(agent, mean, median, above):
     """Means and medians are above the paper's 340/124/37 and 563/165/43: those are at the last
     iteration, these are maxima over training. That M-IQN ends above human on 43 games does not
     follow from the paper's own table, where its maximum is so on 41."""
-    scores = normalised(column(agent), column("random"), column("human"))
+    scores = Scale("human", list(SCORES), column("random"), column("human"))(column(agent))
     assert 100 * scores.mean() == pytest.approx(mean, abs=0.05)
     assert 100 * np.median(scores) == pytest.approx(median, abs=0.05)
     assert (scores > 1).sum() == above
@@ -82,9 +82,10 @@ def test_normalised_and_improvement_by_hand():
     """Skiing: Rainbow is worse than random, so the sign of b − r must not turn the result."""
     row = SCORES["Skiing"]
     a, r, b = (np.array([row[name]]) for name in ("m-dqn", "random", "rainbow"))
-    assert normalised(a, r, b)[0] == pytest.approx((-9671 + 17098) / 3420)
-    assert improvement(a, r, b)[0] == pytest.approx((-9671 + 20518) / 3420)
-    assert normalised(b, r, b)[0] == -1.0
+    scale = Scale("rainbow", ["atari/Skiing"], r, b)
+    assert scale(a)[0] == pytest.approx((-9671 + 17098) / 3420)
+    assert scale.improvement(a)[0] == pytest.approx((-9671 + 20518) / 3420)
+    assert scale(b)[0] == -1.0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from munchausen._src.evidence.metrics import aggregates as agg
-from munchausen._src.evidence.metrics.bootstrap import estimate, estimate_pair
+from munchausen._src.evidence.metrics.bootstrap import estimate
 
 STORED = json.loads(Path(__file__).with_name("rliable_values.json").read_text())
 SCORES = {agent: np.array(x) for agent, x in STORED["scores"].items()}
@@ -31,7 +31,7 @@ def test_values_and_intervals(name, agent):
 
 
 def test_probability_of_improvement():
-    ours = estimate_pair(agg.probability_of_improvement, SCORES["b"], SCORES["a"], resamples=20_000)
+    ours = estimate(agg.probability_of_improvement, SCORES["b"], SCORES["a"], resamples=20_000)
     low, high = STORED["improvement"]["interval"]
     assert ours.value == pytest.approx(STORED["improvement"]["value"], abs=1e-12)
     assert ours.low == pytest.approx(low, abs=0.03 * (high - low))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from munchausen._src import cli
-from munchausen._src.evidence.metrics import run_folders
+from munchausen._src.experiment import records as run_records
 from munchausen._src.experiment.records import RECORDS
 from written_runs import write_run, write_study
 
@@ -227,7 +227,7 @@ def test_no_name_is_no_choice(tmp_path):
 def test_what_cannot_be_read_is_left_out_and_said(tmp_path, monkeypatch):
     write_study(tmp_path / "runs")
     (tmp_path / "runs" / "locked").mkdir()
-    scandir, records = os.scandir, run_folders.read_records
+    scandir, records = os.scandir, run_records.read_records
 
     def refuse(path, *rest):
         if "locked" in str(path):
@@ -241,7 +241,7 @@ def test_what_cannot_be_read_is_left_out_and_said(tmp_path, monkeypatch):
 
     broken = next(p.parent for p in sorted((tmp_path / "runs").rglob(RECORDS)))
     monkeypatch.setattr(os, "scandir", refuse)
-    monkeypatch.setattr(run_folders, "read_records", unreadable)
+    monkeypatch.setattr(run_records, "read_records", unreadable)
     code, _, err = report(tmp_path / "runs", "--out", tmp_path / "r.html")
     assert code == 0
     assert "locked is left out: it cannot be read (Permission denied)" in err

@@ -11,7 +11,7 @@ from munchausen._src import cli
 from munchausen._src.evidence.metrics.reading import read_table
 from munchausen._src.evidence.report import tables
 from munchausen._src.evidence.report.results import gather, reproduce
-from written_runs import write_run, write_study
+from written_runs import row_of, write_run, write_study
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_csv_and_json_hold_the_same_numbers(results):
     wanted = ("summary", "m-dqn", "iqm")
     (iqm,) = [r for r in data["rows"] if (r["table"], r["agent"], r["measure"]) == wanted]
     assert iqm["low"] < iqm["value"] < iqm["high"]
-    assert iqm["value"] == results.comparisons[0].row("m-dqn").iqm.value
+    assert iqm["value"] == row_of(results.comparisons[0], "m-dqn").iqm.value
     of_csv = next(r for r in rows if r["agent"] == "m-dqn" and r["measure"] == "iqm")
     assert float(of_csv["value"]) == iqm["value"]
     never = next(r for r in data["rows"] if r["measure"] == "steps_to_baseline")
@@ -96,7 +96,7 @@ def test_csv_and_json_hold_the_same_numbers(results):
 
 def test_health_puts_trouble_first(results):
     first, second = results.health[:2]
-    assert {first.run.agent, second.run.agent} == {"al", "m-iqn"}
+    assert {first.agent, second.agent} == {"al", "m-iqn"}
     assert {first.problem[:3], second.problem[:3]} == {"NaN", "it "}
     assert not any(h.problem for h in results.health[2:])
     assert results.health[-1].steps_per_second == 5_000

@@ -7,7 +7,7 @@ Sources are quoted where a number comes from.
 import math
 from typing import Any
 
-from munchausen._src.agents.config import DEFAULTS, FIELDS, HINTS, AgentConfig
+from munchausen._src.agents.config import DEFAULTS, FIELDS, HINTS, AgentConfig, override
 from munchausen._src.agents.fields import check_range, parse_value
 from munchausen._src.errors import UserError, unknown
 from munchausen._src.suites import presets_of
@@ -101,4 +101,4 @@ def resolve(agent: str, suite: str) -> AgentConfig:
     for preset in presets_of(suite):
         if preset.fits(values):
             values |= preset.values
-    return AgentConfig(**values)
+    return override(AgentConfig(), values)

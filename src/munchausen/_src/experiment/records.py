@@ -93,6 +93,15 @@ def read_action_gaps(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """What a file of a run's folder says; nothing if it is not there or damaged."""
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
 def read_records(folder: Path) -> list[dict[str, Any]]:
     """All rows. A last line cut short by a crash is dropped with a warning."""
     path = Path(folder) / RECORDS

@@ -16,7 +16,7 @@ from typing import Any
 
 from munchausen._src.errors import UserError
 from munchausen._src.experiment.folder import lock_folder, write_json
-from munchausen._src.experiment.records import CONFIG, LOCK, RECORDS, RESULT
+from munchausen._src.experiment.records import CONFIG, LOCK, RECORDS, RESULT, read_json
 from munchausen._src.sweep.attempt import LOGS, Outcome
 from munchausen._src.sweep.grid import Grid, difference, grid_from
 from munchausen._src.sweep.plan import Job, make_jobs, one_by_one
@@ -42,7 +42,7 @@ class SweepFolder:
                 file.write(b"\n")  # a line that a kill cut short stays one line
             file.write(line.encode() + b"\n")
         place = self.path / job.name
-        crashed = outcome.status == "failed" and not _read_json(place / RESULT).get("status")
+        crashed = outcome.status == "failed" and not read_json(place / RESULT).get("status")
         if crashed and (place / CONFIG).exists():
             write_json(place / RESULT, {"status": "failed", "error": outcome.error})
 
@@ -142,12 +142,4 @@ def read_attempts(path: Path) -> dict[str, Outcome]:
 
 
 def read_result(place: Path) -> dict[str, Any]:
-    return _read_json(place / RESULT)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
+    return read_json(place / RESULT)

@@ -9,10 +9,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from munchausen._src.errors import UserError
 from munchausen._src.tabular.mdp import MDP, make_mdp
-from munchausen._src.tabular.precision import QUICKLY, in_float64
+from munchausen._src.tabular.precision import QUICKLY, float64
 
 
-@in_float64
+@float64()
 def garnets(
     key: PRNGKeyArray,
     count: int,

@@ -6,13 +6,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from munchausen._src.errors import UserError
 from munchausen._src.tabular.mdp import MDP
 from munchausen._src.tabular.noise import ErrorSource, NoError
-from munchausen._src.tabular.precision import in_float64
+from munchausen._src.tabular.precision import float64
 from munchausen._src.tabular.schemes import Scheme, State, check_scheme, uniform_policy
-
-_NO_ERROR = NoError()
 
 
 class History(NamedTuple):
@@ -23,7 +20,7 @@ class History(NamedTuple):
     errors: Float[Array, "K S A"]
 
     @property
-    @in_float64
+    @float64()
     def policy(self) -> Float[Array, "K1 S A"]:
         return jnp.exp(self.log_policy)
 
@@ -33,17 +30,17 @@ def start(mdp: MDP, q: Float[Array, "S A"] | None = None) -> State:
     return State(jnp.zeros_like(mdp.rewards) if q is None else q, uniform_policy(mdp))
 
 
-@in_float64
+@float64()
 def iterate(
     scheme: Scheme,
     mdp: MDP,
     state: State,
     iterations: int,
-    source: ErrorSource = _NO_ERROR,
+    source: ErrorSource = NoError(),  # noqa: B008  (it has no state)
     key: PRNGKeyArray | None = None,
 ) -> History:
     """All of q_0..q_K. The same key gives every scheme the same noise."""
-    _check(scheme, iterations)
+    check_scheme(scheme, iterations)
 
     def body(state: State, at):
         k, key = at
@@ -51,27 +48,17 @@ def iterate(
         state = scheme.step(mdp, state, error)
         return state, (state, error)
 
-    _, (states, errors) = jax.lax.scan(body, state, _numbers(iterations, key))
+    keys = jax.random.split(jax.random.key(0) if key is None else key, iterations)
+    _, (states, errors) = jax.lax.scan(body, state, (jnp.arange(iterations), keys))
     q, log_policy = (
         jnp.concatenate([first[None], rest]) for first, rest in zip(state, states, strict=True)
     )
     return History(q, log_policy, errors)
 
 
-@in_float64
+@float64()
 def final_state(scheme: Scheme, mdp: MDP, state: State, iterations: int) -> State:
     """q_K and ln π_K alone, without errors."""
-    _check(scheme, iterations)
+    check_scheme(scheme, iterations)
     none = jnp.zeros_like(mdp.rewards)
     return jax.lax.fori_loop(0, iterations, lambda _, s: scheme.step(mdp, s, none), state)
-
-
-def _numbers(iterations: int, key: PRNGKeyArray | None):
-    key = jax.random.key(0) if key is None else key
-    return jnp.arange(iterations), jax.random.split(key, iterations)
-
-
-def _check(scheme: Scheme, iterations: int) -> None:
-    check_scheme(scheme)
-    if iterations < 1:
-        raise UserError(f"iterations must be at least 1, not {iterations}")

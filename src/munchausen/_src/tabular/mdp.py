@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from munchausen._src.errors import UserError
-from munchausen._src.tabular.precision import in_float64
+from munchausen._src.tabular.precision import float64
 
 _ROW_SUM_TOLERANCE = 1e-9
 
@@ -34,7 +34,7 @@ class MDP(NamedTuple):
         return jnp.max(jnp.abs(self.rewards))
 
 
-@in_float64
+@float64()
 def make_mdp(transitions: Any, rewards: Any, discount: Any) -> MDP:
     """An MDP from arrays `P[s, a, s']` and `r[s, a]` and a discount in (0, 1)."""
     p, r = _numbers("transitions", transitions), _numbers("rewards", rewards)
@@ -64,7 +64,7 @@ def make_mdp(transitions: Any, rewards: Any, discount: Any) -> MDP:
     return MDP(jnp.asarray(p), jnp.asarray(r), jnp.asarray(float(discount)))
 
 
-@in_float64
+@float64()
 def stack_mdps(mdps: Sequence[MDP]) -> MDP:
     """Many MDPs of one size along a leading axis."""
     shapes = {tuple(m.rewards.shape) for m in mdps}

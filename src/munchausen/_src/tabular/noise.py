@@ -17,13 +17,12 @@ from munchausen._src.tabular.mdp import MDP
 @runtime_checkable
 class ErrorSource(Protocol):
     def __call__(
-        self, key: PRNGKeyArray, mdp: MDP, value: Float[Array, " S"], k: Int[Array, ""]
+        self, key: PRNGKeyArray, mdp: MDP, value: Float[Array, " S"], k: Int[Array, ""], /
     ) -> Float[Array, "S A"]: ...
 
 
 class NoError(NamedTuple):
-    def __call__(self, key, mdp, value, k):
-        del key, value, k
+    def __call__(self, _key, mdp, _value, _k):
         return jnp.zeros_like(mdp.rewards)
 
 
@@ -32,8 +31,7 @@ class Gaussian(NamedTuple):
 
     scale: Scalar
 
-    def __call__(self, key, mdp, value, k):
-        del value, k
+    def __call__(self, key, mdp, _value, _k):
         return self.scale * jax.random.normal(key, mdp.rewards.shape)
 
 
@@ -42,8 +40,7 @@ class Sampling(NamedTuple):
 
     draws: int
 
-    def __call__(self, key, mdp, value, k):
-        del k
+    def __call__(self, key, mdp, value, _k):
         # By the inverse of the distribution function: JAX's multinomial takes seconds to compile.
         edges = jnp.cumsum(mdp.transitions, axis=-1)[..., :-1]
         points = jax.random.uniform(key, (self.draws, *mdp.rewards.shape, 1))
@@ -56,8 +53,7 @@ class Given(NamedTuple):
 
     errors: Float[Array, "K S A"]
 
-    def __call__(self, key, mdp, value, k):
-        del key, mdp, value
+    def __call__(self, _key, _mdp, _value, k):
         return self.errors[k]
 
 

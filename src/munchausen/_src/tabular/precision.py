@@ -5,22 +5,21 @@ entry points of `tabular` turn it for the time of their call. Results keep their
 compute on with them in JAX, do so `with float64():`.
 """
 
-import functools
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
 
 # Of the theory's programs most of the time goes into compiling them.
 QUICKLY = {"xla_backend_optimization_level": 0}
 
 
-def float64():
-    """A context in which JAX computes in double precision."""
-    return jax.enable_x64(True)
+@contextlib.contextmanager
+def float64() -> Iterator[None]:
+    """Double precision for JAX: `with float64():`, or `@float64()` before a function."""
+    with jax.enable_x64(True):
+        yield
 
 
 def compiled_quickly(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,14 +28,3 @@ def compiled_quickly(function: Callable[..., Any]) -> Callable[..., Any]:
     Traced anew for each call of this: JAX would otherwise remember `function` as it first was.
     """
     return jax.jit(lambda *args: function(*args), compiler_options=QUICKLY)
-
-
-def in_float64(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """`function` in that context, whoever calls it."""
-
-    @functools.wraps(function)
-    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        with float64():
-            return function(*args, **kwargs)
-
-    return wrapped

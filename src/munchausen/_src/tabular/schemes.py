@@ -172,27 +172,23 @@ class AdvantageLearning(NamedTuple):
         return State(q, log_softmax(state.q, 0.0))
 
 
-# Ranges of the parameters; an absent bound is None.
-_RANGES: dict[str, tuple[float | None, float | None]] = {
-    "alpha": (0.0, 1.0),
-    "tau": (0.0, None),
-    "kl_weight": (0.0, None),
-    "entropy_weight": (0.0, None),
-    "clip_min": (None, 0.0),
+# Ranges of the parameters, and how a message says them.
+_RANGES = {
+    "alpha": (0.0, 1.0, "in [0, 1]"),
+    "tau": (0.0, jnp.inf, "at least 0"),
+    "kl_weight": (0.0, jnp.inf, "at least 0"),
+    "entropy_weight": (0.0, jnp.inf, "at least 0"),
+    "clip_min": (-jnp.inf, 0.0, "at most 0"),
 }
 
 
-def check_scheme(scheme: Scheme) -> None:
+def check_scheme(scheme: Scheme, iterations: int) -> None:
     """Refuses parameters outside their ranges, where they are plain numbers."""
-    for name, (low, high) in _RANGES.items():
+    if iterations < 1:
+        raise UserError(f"iterations must be at least 1, not {iterations}")
+    for name, (low, high, wanted) in _RANGES.items():
         value = getattr(scheme, name, None)
-        if not isinstance(value, float | int):
-            continue
-        within = (low is None or value >= low) and (high is None or value <= high)
-        if not within or value != value:
-            wanted = f"at least {low:g}" if high is None else f"at most {high:g}"
-            if low is not None and high is not None:
-                wanted = f"in [{low:g}, {high:g}]"
+        if isinstance(value, float | int) and not low <= value <= high:  # NaN is in no range
             raise UserError(f"{name} must be {wanted}, not {value:g}")
     if isinstance(scheme, MirrorDescentVI):
         weights = (scheme.kl_weight, scheme.entropy_weight)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from munchausen._src.core.operators import Scalar, policy
 from munchausen._src.errors import UserError
 from munchausen._src.tabular.mdp import MDP
-from munchausen._src.tabular.precision import in_float64
+from munchausen._src.tabular.precision import float64
 
 _MOST_ITERATIONS = 200  # Newton's needs about ten
 
@@ -49,7 +49,7 @@ def eliminate(matrix: Float[Array, "S S"], columns: Float[Array, "S N"]) -> Floa
     return jax.lax.fori_loop(0, size, clear, both)[:, size:]
 
 
-@in_float64
+@float64()
 def resolvent(
     mdp: MDP, pi: Float[Array, "S A"], f: Float[Array, "*N S A"]
 ) -> Float[Array, "*N S A"]:
@@ -62,14 +62,14 @@ def resolvent(
     return f + mdp.discount * jnp.einsum("sat,...t->...sa", mdp.transitions, v)
 
 
-@in_float64
+@float64()
 def policy_q(mdp: MDP, pi: Float[Array, "S A"], tau: Scalar = 0.0) -> Float[Array, "S A"]:
     """q_π^τ: the fixed point of q = r + γP(⟨π, q⟩ + τH(π)); q_π at τ = 0."""
     _check_temperature(tau)
     return resolvent(mdp, pi, mdp.rewards + mdp.discount * mdp.expect(tau * entropy(pi)))
 
 
-@in_float64
+@float64()
 def optimal_q(mdp: MDP, tau: Scalar = 0.0) -> Float[Array, "S A"]:
     """q_*^τ: the fixed point of q = r + γP v_τ(q); q_* at τ = 0.
 

@@ -12,7 +12,7 @@ from munchausen._src.tabular.families import garnets
 from munchausen._src.tabular.iteration import final_state, iterate, start
 from munchausen._src.tabular.mdp import MDP
 from munchausen._src.tabular.noise import Clipped, Gaussian, Sampling
-from munchausen._src.tabular.precision import compiled_quickly, in_float64
+from munchausen._src.tabular.precision import compiled_quickly, float64
 from munchausen._src.tabular.schemes import MunchausenVI
 from munchausen._src.tabular.solvers import inner, optimal_q, policy_q
 from munchausen._src.tabular.theorems import averaging, moving_average, printed
@@ -39,14 +39,14 @@ SOFT_FAMILY = {
 }
 
 
-@in_float64
+@float64()
 def over_iterations(seed: int = 0, *, mdps: int = 200, iterations: int = 200) -> Study:
     """‖q_* − q_{π_{k+1}}‖ of each scheme's own policies, with the same noise for all."""
     losses = _by_scheme(FAMILY, _losses(iterations), _batch(seed, mdps, 0.9), seed)
     return {"iterations": np.arange(1, iterations + 1), "losses": losses, "discount": 0.9}
 
 
-@in_float64
+@float64()
 def over_discounts(seed: int = 0, *, mdps: int = 100, iterations: int = 400) -> Study:
     """The same at the end (mean of the last tenth), as the horizon 1/(1−γ) grows."""
     horizons = np.array([2.0, 4.0, 8.0, 16.0, 32.0])
@@ -60,30 +60,27 @@ def over_discounts(seed: int = 0, *, mdps: int = 100, iterations: int = 400) -> 
     return {"horizons": horizons, "losses": rows, "iterations": iterations}
 
 
-@in_float64
+@float64()
 def action_gap(seed: int = 0, *, mdps: int = 100, iterations: int = 800) -> Study:
     """The measured factor of Theorem 2 against α, with the right one and the printed one."""
     alphas = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
     batch = _batch(seed, mdps, 0.9)
 
-    def factor(mdp: MDP, alpha) -> Float[Array, ""]:
+    def factor(mdp: MDP, _key: PRNGKeyArray, alpha) -> Float[Array, ""]:
         q = final_state(MunchausenVI(alpha, TAU), mdp, start(mdp), iterations).q
         return jnp.sum(gaps(q)) / jnp.sum(gaps(optimal_q(mdp, (1 - alpha) * TAU)))
 
-    measured = compiled_quickly(jax.vmap(jax.vmap(factor, (None, 0)), (0, None)))(
-        batch, jnp.asarray(alphas)
-    )
     line = np.linspace(0, 0.955, 200)
     return {
         "alphas": alphas,
-        "measured": np.asarray(measured),
+        "measured": _mapped(factor, batch, seed, alphas),
         "line": line,
         "right": np.array([gap_factor(float(alpha)) for alpha in line]),
         "printed": np.array([printed.gap_factor(float(alpha)) for alpha in line]),
     }
 
 
-@in_float64
+@float64()
 def bounds(seed: int = 0, *, mdps: int = 50, iterations: int = 1000, short: int = 60) -> Study:
     """The truth under the bounds: α = 1 with the main text's, α < 1 with Corollary 2."""
     batch = _batch(seed, mdps, 0.8)
@@ -101,13 +98,11 @@ def bounds(seed: int = 0, *, mdps: int = 50, iterations: int = 1000, short: int 
         scheme = MunchausenVI(ALPHA, TAU)
         history = iterate(scheme, mdp, start(mdp), short + 1, Sampling(10), key)
         terms = moving_average.bound_terms(mdp, ALPHA, TAU, history)
-        return (
-            jnp.max(terms.loss, axis=(1, 2)),
-            jnp.max(moving_average.bound(terms), axis=(1, 2)),
-        )
+        bound = moving_average.bound(terms)
+        return jnp.max(terms.loss, axis=(1, 2)), jnp.max(bound, axis=(1, 2))
 
-    truth, sup, sharp = (np.asarray(x) for x in _mapped(at_one, batch, seed))
-    low_truth, low_bound = (np.asarray(x) for x in _mapped(below_one, batch, seed))
+    truth, sup, sharp = _mapped(at_one, batch, seed)
+    low_truth, low_bound = _mapped(below_one, batch, seed)
     return {
         "iterations": shown,
         "truth": truth[:, shown - 1],
@@ -120,7 +115,7 @@ def bounds(seed: int = 0, *, mdps: int = 50, iterations: int = 1000, short: int 
     }
 
 
-@in_float64
+@float64()
 def clipping(seed: int = 0, *, mdps: int = 200, iterations: int = 600) -> Study:
     """What l0 does, which the analysis leaves out: to the action gap, and to the policy."""
     clips = np.array([-np.inf, -3.0, -1.0, -0.3, -0.1, 0.0])
@@ -135,28 +130,20 @@ def clipping(seed: int = 0, *, mdps: int = 200, iterations: int = 600) -> Study:
         def loss(pi):
             return jnp.max(q_star - policy_q(mdp, pi))
 
-        return (
-            gaps(exact.q),
-            loss(jnp.exp(exact.log_policy)),
-            jnp.mean(jax.vmap(loss)(noisy.policy[-50:])),
-        )
+        return {
+            "gaps": gaps(exact.q),  # [MDPs, clips, S, A]
+            "exact_losses": loss(jnp.exp(exact.log_policy)),
+            "noisy_losses": jnp.mean(jax.vmap(loss)(noisy.policy[-50:])),
+        }
 
-    many = jax.vmap(jax.vmap(at, (None, None, 0)), (0, 0, None))
-    clipped, exact, noisy = compiled_quickly(many)(batch, _keys(seed, mdps), jnp.asarray(clips))
-    regularised = compiled_quickly(jax.vmap(lambda mdp: gaps(optimal_q(mdp, (1 - ALPHA) * TAU))))(
-        batch
-    )
-    return {
-        "clips": clips,
-        "alpha": ALPHA,
-        "optimal_gaps": np.asarray(regularised),
-        "gaps": np.asarray(clipped),  # [MDPs, clips, S, A]
-        "exact_losses": np.asarray(exact),
-        "noisy_losses": np.asarray(noisy),
-    }
+    def regularised(mdp: MDP, _key: PRNGKeyArray) -> Float[Array, "S A"]:
+        return gaps(optimal_q(mdp, (1 - ALPHA) * TAU))
+
+    optimal = {"optimal_gaps": _mapped(regularised, batch, seed)}
+    return {"clips": clips, "alpha": ALPHA} | optimal | _mapped(at, batch, seed, clips)
 
 
-@in_float64
+@float64()
 def policy_change(seed: int = 0, *, mdps: int = 200, iterations: int = 200) -> Study:
     """KL(π_{k+1}‖π_k), mean over states, and how often a state's greedy action changes."""
     batch = _batch(seed, mdps, 0.9)
@@ -198,8 +185,12 @@ def _keys(seed: int, mdps: int) -> Key[Array, " M"]:
     return jax.random.split(jax.random.key(seed + 1), mdps)
 
 
-def _mapped(one: Callable[..., Any], batch: MDP, seed: int) -> Any:
-    return compiled_quickly(jax.vmap(one))(batch, _keys(seed, len(batch.discount)))
+def _mapped(one: Callable[..., Any], batch: MDP, seed: int, *values: np.ndarray) -> Any:
+    """`one(mdp, key)` over the batch, or `one(mdp, key, value)` also over values."""
+    inside = jax.vmap(one, (None, None, 0)) if values else one
+    program = compiled_quickly(jax.vmap(inside, (0, 0, *[None] * len(values))))
+    found = program(batch, _keys(seed, len(batch.discount)), *map(jnp.asarray, values))
+    return jax.tree.map(np.asarray, found)
 
 
 def _by_scheme(

@@ -24,11 +24,11 @@ def smoothed(values: Float[np.ndarray, "T"], decay: float = SMOOTHING) -> Float[
     return out
 
 
-def mean_gap(trajectories: Sequence[np.ndarray], decay: float = SMOOTHING) -> np.ndarray:
+def mean_gap(trajectories: Sequence[np.ndarray]) -> np.ndarray:
     """The mean over an agent's trajectories, up to the end of the shortest, smoothed."""
     length = min(len(t) for t in trajectories)
     mean = np.mean([np.asarray(t, float)[:length] for t in trajectories], axis=0)
-    return smoothed(mean, decay)
+    return smoothed(mean)
 
 
 def trajectories_of(aligned: Aligned, game: str) -> dict[str, list[np.ndarray]]:
@@ -41,15 +41,14 @@ def trajectories_of(aligned: Aligned, game: str) -> dict[str, list[np.ndarray]]:
 
 
 def action_gap_along_trajectories(
-    gaps: Mapping[str, Sequence[np.ndarray]], title: str = "", decay: float = SMOOTHING
+    gaps: Mapping[str, Sequence[np.ndarray]], title: str = ""
 ) -> Figure:
     """One curve an agent, see `mean_gap`."""
     figure = new_figure(4.8, 3.6)
     axes = figure.subplots()
     styles = agent_styles(gaps)
     for agent, trajectories in gaps.items():
-        values = mean_gap(trajectories, decay)
-        axes.plot(values, lw=1.6, label=literal(agent), **styles[agent]._asdict())
+        axes.plot(mean_gap(trajectories), lw=1.6, label=literal(agent), **styles[agent]._asdict())
     axes.set(xlabel="step of the trajectory", ylabel="action gap", title=literal(title))
     tidy(axes)
     legend(figure, axes)

@@ -3,17 +3,8 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from munchausen._src.evidence.figures.style import (
-    BAND_ALPHA,
-    agent_styles,
-    legend,
-    literal,
-    new_figure,
-    percent,
-    tidy,
-)
+from munchausen._src.evidence.figures import style
 from munchausen._src.evidence.metrics.comparison import Comparison, profile
-from munchausen._src.evidence.metrics.reference import HUMAN
 
 ESTIMATES = {
     "median": "median",
@@ -32,32 +23,30 @@ def profile_levels(comparison: Comparison, count: int = 101) -> np.ndarray:
 
 def performance_profiles(comparison: Comparison) -> Figure:
     """The fraction of runs above each score: a curve above another is better there."""
-    figure = new_figure(5.6, 3.9)
+    figure = style.new_figure(5.6, 3.9)
     axes = figure.subplots()
     levels = profile_levels(comparison)
-    for agent, style in agent_styles(comparison.scores).items():
+    for agent, look in style.agent_styles(comparison.scores).items():
         values, limits = profile(comparison.scores[agent], levels)
-        axes.plot(levels, values, lw=1.8, label=literal(agent), **style._asdict())
-        if limits is not None:
-            axes.fill_between(levels, *limits, color=style.color, alpha=BAND_ALPHA, lw=0)
+        style.draw_curve(axes, levels, values, limits, agent, look)
     axes.set(
-        xlabel=f"{_who(comparison)}-normalised score",
+        xlabel=f"{style.literal(comparison.scale.baseline)}-normalised score",
         ylabel="fraction of runs above",
         ylim=(0, 1),
         xlim=(0, levels[-1]),
     )
-    axes.xaxis.set_major_formatter(percent)
-    tidy(axes)
-    legend(figure, axes)
+    axes.xaxis.set_major_formatter(style.percent)
+    style.tidy(axes)
+    style.legend(figure, axes)
     return figure
 
 
 def interval_estimates(comparison: Comparison) -> Figure:
     """Median, interquartile mean, mean and optimality gap with 95% intervals."""
     rows = comparison.rows
-    figure = new_figure(10.5, 0.9 + 0.3 * len(rows))
+    figure = style.new_figure(10.5, 0.9 + 0.3 * len(rows))
     panels = figure.subplots(1, len(ESTIMATES), sharey=True)
-    styles = agent_styles(comparison.scores)
+    styles = style.agent_styles(comparison.scores)
     for axes, (name, title) in zip(panels, ESTIMATES.items(), strict=True):
         for at, row in enumerate(rows):
             value, low, high = getattr(row, name)
@@ -66,16 +55,11 @@ def interval_estimates(comparison: Comparison) -> Figure:
                 axes.barh(at, high - low, left=low, height=0.55, color=color, alpha=0.35)
             axes.plot([value, value], [at - 0.3, at + 0.3], color=color, lw=2)
         axes.set_title(title, fontsize=9)
-        axes.xaxis.set_major_formatter(percent)
+        axes.xaxis.set_major_formatter(style.percent)
         axes.tick_params(labelsize=8)
         axes.margins(x=0.08)
-        tidy(axes)
-    panels[0].set_yticks(range(len(rows)), [literal(row.agent) for row in rows])
+        style.tidy(axes)
+    panels[0].set_yticks(range(len(rows)), [style.literal(row.agent) for row in rows])
     panels[0].invert_yaxis()
-    figure.supxlabel(f"{_who(comparison)}-normalised score", fontsize=9)
+    figure.supxlabel(f"{style.literal(comparison.scale.baseline)}-normalised score", fontsize=9)
     return figure
-
-
-def _who(comparison: Comparison) -> str:
-    baseline = comparison.scale.baseline
-    return "human" if baseline == HUMAN else literal(baseline)

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from munchausen._src.evidence.figures import normalised
@@ -13,11 +13,7 @@ from munchausen._src.evidence.figures.action_gap import (
     trajectories_of,
 )
 from munchausen._src.evidence.figures.distributions import interval_estimates, performance_profiles
-from munchausen._src.evidence.figures.grid import (
-    action_gap_over_training,
-    learning_curves,
-    original_protocol,
-)
+from munchausen._src.evidence.figures.grid import learning_curves, original_protocol
 from munchausen._src.evidence.figures.improvement import improvement_bars
 from munchausen._src.evidence.figures.score_table import score_table
 from munchausen._src.evidence.figures.style import save
@@ -47,20 +43,17 @@ def save_figures(
 def _figures(
     aligned: Aligned, comparisons: list[Comparison], last: int
 ) -> Iterator[tuple[str, Callable[[], Figure]]]:
-    yield "learning-curves", lambda: learning_curves(aligned)
-    yield "maximum-scores", lambda: score_table(aligned)
+    yield "learning-curves", partial(learning_curves, aligned)
+    yield "maximum-scores", partial(score_table, aligned)
     for comparison in comparisons:
         by = comparison.scale.baseline
-        yield f"normalised-by-{by}", lambda by=by: normalised.normalised_scores(aligned, by)
-        yield f"profiles-by-{by}", lambda c=comparison: performance_profiles(c)
-        yield f"intervals-by-{by}", lambda c=comparison: interval_estimates(c)
-        for name, agents, draw in (
-            ("ablation", normalised.ABLATION, normalised.ablation),
-            ("stochastic", normalised.EXPLORATION, normalised.greedy_against_stochastic),
-            ("n-step", normalised.N_STEPS, normalised.one_step_against_three),
-        ):
-            if normalised.shows(aligned, agents):
-                yield f"{name}-by-{by}", lambda draw=draw, by=by: draw(aligned, by)
+        yield f"normalised-by-{by}", partial(normalised.normalised_scores, aligned, by)
+        yield f"profiles-by-{by}", partial(performance_profiles, comparison)
+        yield f"intervals-by-{by}", partial(interval_estimates, comparison)
+        for name in normalised.CHOSEN:
+            if of := normalised.chosen(aligned, name):
+                draw = partial(normalised.normalised_scores, aligned, by, of)
+                yield f"{name}-by-{by}", draw
         if by in aligned.agents:
             for agent in common_agents(aligned):
                 if agent != by:
@@ -72,19 +65,18 @@ def _figures(
             yield _bars(aligned, agent, baseline, last)
     original = [game for game in aligned.games if protocol_of(game) == "original"]
     if len(original) == 1:  # as in the paper, which shows Asterix so
-        yield "original-protocol", lambda: original_protocol(aligned, original[0])
+        yield "original-protocol", partial(original_protocol, aligned, original[0])
     names = short_names(aligned.games)
     for game in aligned.games:
         if trajectories := trajectories_of(aligned, game):
-            name = f"action-gap-along-trajectories-{names[game]}"
-            yield name, lambda t=trajectories, n=names[game]: action_gap_along_trajectories(t, n)
-    gaps = [r.columns.get(ACTION_GAP) for group in aligned.groups.values() for r in group]
-    if any(gap is not None and np.isfinite(gap).any() for gap in gaps):
-        yield "action-gap", lambda: action_gap_over_training(aligned)
+            draw = partial(action_gap_along_trajectories, trajectories, names[game])
+            yield f"action-gap-along-trajectories-{names[game]}", draw
+    if aligned.records(ACTION_GAP):
+        yield "action-gap", partial(learning_curves, aligned, ACTION_GAP)
 
 
 def _bars(
     aligned: Aligned, agent: str, baseline: str, last: int
 ) -> tuple[str, Callable[[], Figure]]:
-    name = f"improvement-{agent}-over-{baseline}"
-    return name, lambda: improvement_bars(aligned, agent, baseline, last)
+    draw = partial(improvement_bars, aligned, agent, baseline, last)
+    return f"improvement-{agent}-over-{baseline}", draw

@@ -8,7 +8,6 @@ from munchausen._src.evidence.figures.style import COLOURS, literal, new_figure,
 from munchausen._src.evidence.metrics.aggregates import game_means
 from munchausen._src.evidence.metrics.alignment import LAST_ITERATIONS, Aligned
 from munchausen._src.evidence.metrics.comparison import make_scale
-from munchausen._src.evidence.metrics.normalisation import improvement
 from munchausen._src.evidence.metrics.runs import short_names
 
 _BETTER, _WORSE = COLOURS[0], COLOURS[1]
@@ -24,7 +23,7 @@ def improvement_bars(
     scale = make_scale(aligned, baseline, last, [agent])
     games = scale.games
     final = game_means(aligned.final(agent, last))[[aligned.games.index(game) for game in games]]
-    values = improvement(final, scale.random, scale.score)
+    values = scale.improvement(final)
     order = np.argsort(values)
     values, names = values[order], [short_names(games)[games[i]] for i in order]
     figure = new_figure(max(4.5, 1.2 + 0.19 * len(games)), 3.8)

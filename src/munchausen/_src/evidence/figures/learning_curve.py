@@ -4,6 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
+
+from munchausen._src.evidence.figures.style import COLOURS, alone, thousands
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -44,30 +47,18 @@ def save_learning_curve(
     rows: list[dict[str, Any]], path: Path, *, title: str, references: dict[str, float]
 ) -> None:
     """Score of the last 100 episodes over steps; a band from the least to the best seed."""
-    from matplotlib.figure import Figure
-
-    from munchausen._src.evidence.figures.style import COLOURS, alone, thousands
-
     figure = Figure(figsize=(6.4, 4.0), dpi=120, layout="constrained")
     axes = figure.subplots()
-    for colour, (agent, (steps, values)) in zip(
-        COLOURS * 3, curves(rows, "score_100").items(), strict=False
-    ):
+    found = curves(rows, "score_100").items()
+    for colour, (agent, (steps, values)) in zip(COLOURS * 3, found, strict=False):
         known = ~np.isnan(values).all(axis=0)
         steps, values = steps[known], values[:, known]
         label = agent if len(values) == 1 else f"{agent}, mean of {len(values)} seeds"
-        axes.plot(
-            steps, np.nanmean(values, axis=0), color=colour, lw=2, label=label, marker=alone(steps)
-        )
+        mean = np.nanmean(values, axis=0)
+        axes.plot(steps, mean, color=colour, lw=2, label=label, marker=alone(steps))
         if len(values) > 1:
-            axes.fill_between(
-                steps,
-                np.nanmin(values, axis=0),
-                np.nanmax(values, axis=0),
-                color=colour,
-                alpha=0.2,
-                lw=0,
-            )
+            limits = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+            axes.fill_between(steps, *limits, color=colour, alpha=0.2, lw=0)
     low, high = axes.get_ylim()
     for style, (label, score) in zip(("--", ":", "-."), references.items(), strict=False):
         line = {"color": "0.45", "lw": 1, "ls": style}

@@ -5,7 +5,7 @@ import colorsys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -16,24 +16,14 @@ HEIGHT, GAME_WIDTH, PANEL_WIDTH = 480, 384, 416
 WIDTH = GAME_WIDTH + PANEL_WIDTH
 _INK, _PALE, _PAPER = (25, 28, 33), (150, 156, 165), (250, 250, 248)
 _CHOSEN, _OTHER, _GAP = (213, 94, 0), (86, 180, 233), (0, 114, 178)  # Okabe and Ito
+_font = ImageFont.load_default
 _HISTORY = 200  # steps of action gap on show
-
-
-class Seen(NamedTuple):
-    """A step to draw; what `experiment.playing` yields has these and more."""
-
-    screen: np.ndarray
-    q: np.ndarray
-    policy: np.ndarray
-    action: int
-    reward: float
-    score: float
 
 
 def draw(
     moments: Iterable[Any], title: str, actions: list[str], keep: list[np.ndarray] | None = None
 ) -> Iterator[np.ndarray]:
-    """The pictures of an episode, [HEIGHT, WIDTH, 3] each."""
+    """The pictures [HEIGHT, WIDTH, 3] of an episode, from what `experiment.playing` yields."""
     gaps: deque[float] = deque(maxlen=_HISTORY)
     largest = 1e-6
     low, high = np.inf, -np.inf
@@ -131,10 +121,6 @@ def _colour(frame: np.ndarray) -> np.ndarray:
     for i in range(channels):
         shown[frame[..., i].astype(bool)] = palette[i]
     return (255 * shown).astype(np.uint8)
-
-
-def _font(size: int) -> Any:
-    return ImageFont.load_default(size)
 
 
 def _header(pen: ImageDraw.ImageDraw, title: str, t: int, moment: Any) -> None:

@@ -7,28 +7,15 @@ from matplotlib.transforms import Bbox
 from munchausen._src.evidence.figures.style import literal, new_figure
 from munchausen._src.evidence.metrics.aggregates import best_counts
 from munchausen._src.evidence.metrics.alignment import Aligned
-from munchausen._src.evidence.metrics.reference import HUMAN, human_score, random_score
+from munchausen._src.evidence.metrics.comparison import references
 from munchausen._src.evidence.metrics.runs import short_names
 
 
-def maximum_scores(aligned: Aligned) -> tuple[list[str], np.ndarray]:
-    """Column names and scores [columns, games]: random and human where there are such, then the
-    best iteration of each agent's mean over runs."""
-    columns, scores = [], []
-    for name, score in (("random", random_score), (HUMAN, human_score)):
-        known = [score(game) for game in aligned.games]
-        if any(x is not None for x in known):
-            columns.append(name)
-            scores.append([np.nan if x is None else x for x in known])
-    for agent in aligned.agents:
-        columns.append(agent)
-        scores.append(aligned.maximum(agent))
-    return columns, np.array(scores, dtype=float)
-
-
 def score_table(aligned: Aligned) -> Figure:
-    """Maximum scores; the best of each game is bold, the last line counts them."""
-    columns, scores = maximum_scores(aligned)
+    """Random and human scores where there are such, and the best iteration of each agent's mean
+    over runs. The best of each game is bold, and the last line counts them."""
+    columns = references(aligned) | {agent: aligned.maximum(agent) for agent in aligned.agents}
+    scores = np.stack(list(columns.values()))
     counts = best_counts(scores)
     names = short_names(aligned.games)
     text = [

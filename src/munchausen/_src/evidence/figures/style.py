@@ -89,6 +89,16 @@ def save(figure: Figure, path: Path) -> list[Path]:
     return written
 
 
+def draw_curve(
+    axes: Any, x: Any, values: Any, limits: Any, agent: str, style: Style, width: float = 1.8
+) -> None:
+    """An agent's line, and its interval where there is one."""
+    mark = alone(values)
+    axes.plot(x, values, lw=width, marker=mark, label=literal(agent), **style._asdict())
+    if limits is not None:
+        axes.fill_between(x, *limits, color=style.color, alpha=BAND_ALPHA, lw=0)
+
+
 def alone(values: Any) -> str | None:
     """The marker of a line that is one point: a line has no width there."""
     return "o" if len(values) == 1 else None

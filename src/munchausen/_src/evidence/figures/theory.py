@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
 
 from munchausen._src.evidence.figures.style import COLOURS
 
@@ -14,62 +16,43 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 def averaging(study: dict[str, Any], horizons: dict[str, Any], path: Path) -> None:
     """Loss over iterations, and at the end over horizons, with the same noise for all schemes."""
     figure, (left, right) = _panels(2)
-    for style, (name, losses) in zip(_styles(), study["losses"].items(), strict=False):
-        left.plot(study["iterations"], losses.mean(axis=0), label=name, **style)
+    losses = {name: x.mean(axis=0) for name, x in study["losses"].items()}
+    _curves(left.loglog, study["iterations"], losses)
     left.set(
-        xscale="log",
-        yscale="log",
         xlabel="iteration k",
         ylabel=r"$\|q_* - q_{\pi_{k+1}}\|_\infty$, mean over MDPs",
         title=f"errors average out over iterations (γ = {study['discount']:g})",
     )
     left.legend(frameon=False, fontsize=8, loc="lower left")
-    for style, marker, (_, losses) in zip(
-        _styles(), _MARKERS, horizons["losses"].items(), strict=False
-    ):
-        right.plot(horizons["horizons"], losses.mean(axis=1), marker=marker, ms=4, **style)
+    losses = {name: x.mean(axis=1) for name, x in horizons["losses"].items()}
+    _curves(right.loglog, horizons["horizons"], losses, markers=True)
     right.set(
-        xscale="log",
-        yscale="log",
         xlabel="horizon 1/(1−γ)",
         ylabel="the same, last tenth of the iterations",
         title=f"… and at long horizons ({horizons['iterations']} iterations)",
     )
     _plain_ticks(right.xaxis, horizons["horizons"])
-    _save(figure, path)
+    figure.savefig(path)
 
 
 def action_gap(study: dict[str, Any], path: Path) -> None:
     """Theorem 2: the measured factor on its right curve, and the printed curve."""
     figure, (axes,) = _panels(1)
-    axes.plot(study["line"], study["right"], color=COLOURS[0], lw=2, label="1/(1−α)")
-    axes.plot(
-        study["line"],
-        study["printed"],
-        color=COLOURS[1],
-        lw=2,
-        ls="--",
-        label="(1+α)/(1−α), as printed",
-    )
-    axes.plot(
-        study["alphas"],
-        study["measured"].mean(axis=0),
-        "o",
-        color=COLOURS[6],
-        ms=6,
-        mfc="none",
-        mew=1.5,
-        label=f"measured, {len(study['measured'])} MDPs",
-    )
+    line, measured = study["line"], study["measured"]
+    axes.semilogy(line, study["right"], color=COLOURS[0], lw=2, label="1/(1−α)")
+    label = "(1+α)/(1−α), as printed"
+    axes.plot(line, study["printed"], "--", color=COLOURS[1], lw=2, label=label)
+    circles = {"color": COLOURS[6], "ms": 6, "mfc": "none", "mew": 1.5}
+    label = f"measured, {len(measured)} MDPs"
+    axes.plot(study["alphas"], measured.mean(axis=0), "o", label=label, **circles)
     axes.set(
-        yscale="log",
         xlabel="α",
         ylabel=r"action gap of M-VI / that of $q_*^{(1-\alpha)\tau}$",
         title="how much M-VI increases the action gap",
     )
     _plain_ticks(axes.yaxis, (1, 2, 5, 10, 20, 40))
     axes.legend(frameon=False)
-    _save(figure, path)
+    figure.savefig(path)
 
 
 def bounds(study: dict[str, Any], path: Path) -> None:
@@ -84,7 +67,6 @@ def bounds(study: dict[str, Any], path: Path) -> None:
     _with_worst(left, k, study, lines)
     left.set(
         xscale="log",
-        yscale="log",
         xlabel="iteration k",
         ylabel=r"$\|q_* - q_{\pi_k}\|_\infty$",
         title=f"α = 1 (γ = {study['discount']:g}, Gaussian errors)",
@@ -93,13 +75,12 @@ def bounds(study: dict[str, Any], path: Path) -> None:
     below = (("corollary 2", "Corollary 2, corrected"), ("truth below one", "truth"))
     _with_worst(right, study["short_iterations"], study, below)
     right.set(
-        yscale="log",
         xlabel="iteration k",
         ylabel=r"$\|q_*^{(1-\alpha)\tau} - q_{\pi_{k+1}}^{(1-\alpha)\tau}\|_\infty$",
         title="α = 0.9 (10 samples a state-action)",
     )
     right.legend(frameon=False, fontsize=8)
-    _save(figure, path)
+    figure.savefig(path)
 
 
 def clipping(study: dict[str, Any], path: Path) -> None:
@@ -123,55 +104,42 @@ def clipping(study: dict[str, Any], path: Path) -> None:
     )
     left.legend(frameon=False, fontsize=8, markerscale=2)
     places = np.arange(len(study["clips"]))
-    for style, marker, name, label in zip(
-        _styles(),
-        _MARKERS,
-        ("noisy_losses", "exact_losses"),
-        ("with errors", "without"),
-        strict=False,
-    ):
-        right.plot(places, study[name].mean(axis=0), marker=marker, ms=4, label=label, **style)
+    losses = {"with errors": study["noisy_losses"], "without": study["exact_losses"]}
+    losses = {name: x.mean(axis=0) for name, x in losses.items()}
+    _curves(right.semilogy, places, losses, markers=True)
     right.set(
-        yscale="log",
         xlabel="l0",
         ylabel=r"$\|q_* - q_\pi\|_\infty$, mean over MDPs",
         title="… and with it the averaging of errors",
     )
     right.set_xticks(places, ["−∞" if np.isinf(c) else f"{c:g}" for c in study["clips"]])
     right.legend(frameon=False)
-    _save(figure, path)
+    figure.savefig(path)
 
 
 def policy_change(study: dict[str, Any], path: Path) -> None:
     """The implicit KL regularisation: policies change less from iteration to iteration."""
     figure, (left, right) = _panels(2)
     k = study["iterations"][1:]  # the first policy is uniform for all
-    for style, (name, values) in zip(_styles(1), study["divergence"].items(), strict=False):
-        left.plot(k, _running_mean(values), label=name, **style)
+    divergence = {name: _running_mean(x) for name, x in study["divergence"].items()}
+    _curves(left.loglog, k, divergence, first=1)
     left.set(
-        xscale="log",
-        yscale="log",
         xlabel="iteration k",
         ylabel=r"KL$(\pi_{k+1}\|\pi_k)$, mean up to k",
         title="policies stay close to the last one",
     )
     left.legend(frameon=False, fontsize=8)
-    for style, (name, values) in zip(_styles(), study["switches"].items(), strict=False):
-        right.plot(k, _running_mean(values), label=name, **style)
+    _curves(right.loglog, k, {name: _running_mean(x) for name, x in study["switches"].items()})
     right.set(
-        xscale="log",
-        yscale="log",
         xlabel="iteration k",
         ylabel="share of states, mean up to k",
         title="… and greedy actions change less often",
     )
     right.legend(frameon=False, fontsize=8)
-    _save(figure, path)
+    figure.savefig(path)
 
 
 def _panels(count: int) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(4.6 * count + 0.6, 3.8), dpi=100, layout="constrained")
     panels = figure.subplots(1, count, squeeze=False)[0]
     for axes in panels:
@@ -181,19 +149,23 @@ def _panels(count: int) -> tuple[Any, Any]:
     return figure, panels
 
 
-def _styles(first: int = 0) -> list[dict[str, Any]]:
+def _curves(
+    draw: Any, x: Any, curves: dict[str, np.ndarray], first: int = 0, markers: bool = False
+) -> None:
     """Told apart by colour and by dashes, so that a print without colours can be read."""
-    pairs = zip(COLOURS, _DASHES, strict=False)
-    return [{"color": colour, "ls": dashes, "lw": 1.8} for colour, dashes in pairs][first:]
+    looks = list(zip(COLOURS, _DASHES, _MARKERS, strict=False))[first:]
+    for (colour, dashes, marker), (name, y) in zip(looks, curves.items(), strict=False):
+        mark = marker if markers else None
+        draw(x, y, label=name, color=colour, ls=dashes, lw=1.8, marker=mark, ms=4)
 
 
 def _with_worst(axes: Any, x: Any, study: dict[str, Any], lines: Any) -> None:
     """Means over MDPs, and for the truth (the last of the lines) its worst MDP too."""
-    for style, (key, label) in zip(_styles(), lines, strict=False):
-        axes.plot(x, study[key].mean(axis=0), label=f"{label}, mean", **style)
-    colour = _styles()[len(lines) - 1]["color"]
-    name, label = lines[-1]
-    axes.plot(x, study[name].max(axis=0), color=colour, lw=0.8, label=f"{label}, worst MDP")
+    means = {f"{label}, mean": study[key].mean(axis=0) for key, label in lines}
+    _curves(axes.semilogy, x, means)
+    key, label = lines[-1]
+    worst = study[key].max(axis=0)
+    axes.plot(x, worst, color=COLOURS[len(lines) - 1], lw=0.8, label=f"{label}, worst MDP")
 
 
 def _running_mean(values: np.ndarray) -> np.ndarray:
@@ -203,16 +175,6 @@ def _running_mean(values: np.ndarray) -> np.ndarray:
 
 
 def _plain_ticks(axis: Any, values: Any) -> None:
-    axis.set_major_locator(_fixed(values))
-    axis.set_minor_locator(_fixed(()))
+    axis.set_major_locator(FixedLocator(list(values)))
+    axis.set_minor_locator(FixedLocator([]))
     axis.set_major_formatter(lambda x, _: f"{x:g}")
-
-
-def _fixed(values: Any) -> Any:
-    from matplotlib.ticker import FixedLocator
-
-    return FixedLocator(list(values))
-
-
-def _save(figure: Any, path: Path) -> None:
-    figure.savefig(path)

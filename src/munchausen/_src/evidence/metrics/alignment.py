@@ -28,6 +28,11 @@ class Aligned:
     def runs(self, game: str, agent: str) -> list[Run]:
         return self.groups.get((game, agent), [])
 
+    def records(self, column: str) -> bool:
+        """Whether any run has a value there."""
+        runs = (run for group in self.groups.values() for run in group)
+        return any(np.isfinite(run.columns.get(column, np.zeros(0))).any() for run in runs)
+
     def grid(self, game: str) -> Float[np.ndarray, "T"]:
         """The steps of the run with the fewest rows: nothing is made up between rows."""
         runs = [run for (g, _), group in self.groups.items() if g == game for run in group]

@@ -14,10 +14,13 @@ from munchausen._src.evidence.metrics.bootstrap import (
     band,
     curve_band,
     estimate,
-    estimate_pair,
 )
-from munchausen._src.evidence.metrics.normalisation import normalised
-from munchausen._src.evidence.metrics.reference import HUMAN, human_score, random_score
+from munchausen._src.evidence.metrics.reference import (
+    HUMAN,
+    RANDOM,
+    human_score,
+    random_score,
+)
 from munchausen._src.evidence.metrics.runs import find_agent
 
 STATISTICS = {
@@ -25,13 +28,15 @@ STATISTICS = {
     "median": agg.median,
     "mean": agg.mean,
 }
+ESTIMATES = STATISTICS | {"optimality_gap": agg.optimality_gap}
 # The agent to beat: the paper's is Rainbow beside human scores; elsewhere what one starts from.
 _BESIDE_HUMAN, _ALONE = ("rainbow", "dqn", "adam-dqn"), ("dqn", "adam-dqn", "rainbow")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What 0 and 1 mean on each game: random play, and the baseline's final score."""
+    """What 0 and 1 mean on each game: random play, and the baseline's final score. With a an
+    agent's score, b the baseline's and r that of random play: Munchausen RL, Sec. 4, appendix B."""
 
     baseline: str
     games: list[str]
@@ -40,7 +45,12 @@ class Scale:
     notes: tuple[str, ...] = ()
 
     def __call__(self, scores: Float[np.ndarray, "*batch games"]) -> np.ndarray:
-        return normalised(scores, self.random, self.score)
+        """0 is random play, 1 the baseline: (a − r)/|b − r|."""
+        return (scores - self.random) / np.abs(self.score - self.random)
+
+    def improvement(self, scores: Float[np.ndarray, "*batch games"]) -> np.ndarray:
+        """0 is the baseline: (a − b)/|b − r|."""
+        return (scores - self.score) / np.abs(self.score - self.random)
 
     def improved(self, scores: Float[np.ndarray, "runs games"]) -> int:
         """On how many games the mean of normalised scores is above the baseline's. That one is
@@ -77,8 +87,12 @@ class Comparison:
     def games(self) -> list[str]:
         return self.scale.games
 
-    def row(self, agent: str) -> Summary:
-        return next(row for row in self.rows if row.agent == agent)
+
+def references(aligned: Aligned) -> dict[str, Float[np.ndarray, "games"]]:
+    """The scores of random play and of humans, where there are such; NaN on other games."""
+    scores = {RANDOM: random_score, HUMAN: human_score}
+    columns = {k: np.array([f(g) for g in aligned.games], float) for k, f in scores.items()}
+    return {name: column for name, column in columns.items() if np.isfinite(column).any()}
 
 
 def default_baselines(aligned: Aligned) -> list[str]:
@@ -162,17 +176,12 @@ def compare(
         reached = agg.steps_to_reach(grid[-len(level) :] * length, level, target)
         better = None
         if others is not None and agent != scale.baseline:
-            better = estimate_pair(
-                agg.probability_of_improvement, mine, others, resamples=resamples
-            )
+            better = estimate(agg.probability_of_improvement, mine, others, resamples=resamples)
         rows.append(
             Summary(
                 agent=agent,
                 runs=int(np.isfinite(mine).sum(axis=0).min()),
-                iqm=estimate(agg.interquartile_mean, mine, resamples=resamples),
-                median=estimate(agg.median, mine, resamples=resamples),
-                mean=estimate(agg.mean, mine, resamples=resamples),
-                optimality_gap=estimate(agg.optimality_gap, mine, resamples=resamples),
+                **{k: estimate(f, mine, resamples=resamples) for k, f in ESTIMATES.items()},
                 improved=scale.improved(mine),
                 better=better,
                 area=estimate(agg.interquartile_mean, area, resamples=resamples),
@@ -197,11 +206,11 @@ def aggregate_curve(
 
 
 def aggregate_band(
-    cube: Float[np.ndarray, "T runs games"], statistic: str, resamples: int = 200
+    cube: Float[np.ndarray, "T runs games"], statistic: str
 ) -> Float[np.ndarray, "2 levels"] | None:
     """The interval around `aggregate_curve`."""
     start, _ = aggregate_curve(cube, statistic)
-    return curve_band(STATISTICS[statistic], cube[start:], resamples=resamples)
+    return curve_band(STATISTICS[statistic], cube[start:])
 
 
 def profile(

@@ -22,14 +22,13 @@ def read_table(
 ) -> Table:
     """All runs under folders, and all curves of files (Dopamine's .json, .csv, .csv.gz).
     `defaults`: of an agent's fields, for runs that are older than a field and do not name it."""
-    folders: dict[Path, Path] = {}  # a folder named twice is read once
-    files: dict[Path, Path] = {}
+    sources: dict[Path, Path] = {}  # what is named twice is read once
     notes: list[str] = []
     for path in paths:
         if not path.exists():
             raise UserError(f"{path} is not there; give a folder of runs, a .json or a .csv file")
         if path.is_file():
-            files[path.resolve()] = path
+            sources[path.resolve()] = path
             continue
         runs = find_run_folders(path, notes)
         curves = [] if runs else [p for p in sorted(path.iterdir()) if p.suffix in _READERS]
@@ -38,19 +37,17 @@ def read_table(
                 f"no runs in {path}; give a folder that `munchausen train` made or one above it, "
                 "or published curves (.json, .csv)"
             )
-        folders |= {run.resolve(): run for run in runs}
-        files |= {file.resolve(): file for file in curves}
+        sources |= {source.resolve(): source for source in (*runs, *curves)}
     found: list[Run] = []
-    total = len(folders) + len(files)
-    for done, folder in enumerate(folders.values()):
-        watch(done, total)
-        runs, said = read_run_folder(folder, defaults or {})
-        found += runs
-        notes += said
-    for done, file in enumerate(files.values(), start=len(folders)):
-        watch(done, total)
-        found += _read_file(file)
-    watch(total, total)
+    for done, source in enumerate(sorted(sources.values(), key=Path.is_file)):  # folders first
+        watch(done, len(sources))
+        if source.is_file():
+            found += _read_file(source)
+        else:
+            runs, said = read_run_folder(source, defaults or {})
+            found += runs
+            notes += said
+    watch(len(sources), len(sources))
     if not found:
         raise UserError("there are no records to report on: " + "; ".join(notes[:3]))
     runs, said = tell_apart(found)
@@ -88,7 +85,7 @@ def tell_apart(runs: list[Run]) -> tuple[list[Run], list[str]]:
 
 def _name_by_changes(runs: list[Run]) -> tuple[list[Run], list[str]]:
     """A preset that the user changed is named with its changes, unless all runs have them."""
-    own = [r for r in runs if r.folder and r.folder.config]
+    own = [run for run in runs if run.config]
     shared = set.intersection(*(set(_changes(r)) for r in own)) if own else set()
     notes = []
     if shared:
@@ -101,8 +98,7 @@ def _name_by_changes(runs: list[Run]) -> tuple[list[Run], list[str]]:
 
 
 def _changes(run: Run) -> list[tuple[str, str]]:
-    changes = (run.folder.config.get("changes") if run.folder else None) or {}
-    return [(str(k), str(v)) for k, v in changes.items()]
+    return [(str(k), str(v)) for k, v in (run.config.get("changes") or {}).items()]
 
 
 def _name_by_configuration(runs: list[Run]) -> tuple[list[Run], list[str]]:
@@ -113,7 +109,7 @@ def _name_by_configuration(runs: list[Run]) -> tuple[list[Run], list[str]]:
     named: dict[int, str] = {}
     notes = []
     for (game, agent), group in groups.items():
-        configurations = [_configuration(run) for run in group]
+        configurations = [{str(k): str(v) for k, v in run.settings.items()} for run in group]
         keys = sorted({key for c in configurations for key in c})
         values = {key: Counter(c.get(key, "–") for c in configurations) for key in keys}
         differing = [key for key in keys if len(values[key]) > 1]
@@ -129,16 +125,6 @@ def _name_by_configuration(runs: list[Run]) -> tuple[list[Run], list[str]]:
             f"runs of {agent} on {game} differ in {', '.join(differing)}: they are kept apart"
         )
     return [replace(r, agent=named[id(r)]) if id(r) in named else r for r in runs], notes
-
-
-def _configuration(run: Run) -> dict[str, str]:
-    """What a lane learned with: the program's configuration and its own regulariser."""
-    config: dict[str, Any] = run.folder.config if run.folder else {}
-    values = dict(config.get("config") or {})
-    for lane in config.get("lanes") or []:
-        if str(lane.get("seed")) == run.seed and run.agent.split(" (")[0] == lane.get("agent"):
-            values |= {k: v for k, v in lane.items() if k not in ("agent", "seed")}
-    return {str(k): str(v) for k, v in values.items()}
 
 
 def _with(agent: str, values: Iterable[tuple[str, str]]) -> str:

@@ -11,15 +11,7 @@ import numpy as np
 
 from munchausen._src.evidence.metrics.reference import canonical_game
 from munchausen._src.evidence.metrics.runs import Folder, Run
-from munchausen._src.experiment.records import (
-    CONFIG,
-    MACHINE,
-    RECORDS,
-    RESULT,
-    is_live,
-    read_action_gaps,
-    read_records,
-)
+from munchausen._src.experiment import records
 
 _NOT_A_CURVE = ("env", "agent", "seed", "iteration", "step")
 _VIDEOS = (".mp4", ".webm", ".gif")
@@ -35,7 +27,7 @@ def find_run_folders(root: Path, notes: list[str]) -> list[Path]:
     found = [
         Path(place)
         for place, _, files in os.walk(root, onerror=note)
-        if CONFIG in files or RECORDS in files
+        if records.CONFIG in files or records.RECORDS in files
     ]
     return sorted(found)
 
@@ -46,8 +38,8 @@ def read_run_folder(path: Path, defaults: Mapping[str, Any]) -> tuple[list[Run],
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            rows = read_records(path)
-            runs = _lanes(rows, path, _read_folder(path, defaults), read_action_gaps(path))
+            rows = records.read_records(path)
+            runs = _lanes(rows, path, _read_folder(path, defaults), records.read_action_gaps(path))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return [], [f"{path} is left out: its records are damaged ({error})"]
         except OSError as error:
@@ -87,12 +79,12 @@ def _lanes(
 
 
 def _read_folder(path: Path, defaults: Mapping[str, Any]) -> Folder:
-    config = _read_json(path / CONFIG)
+    config = records.read_json(path / records.CONFIG)
     if isinstance(config.get("config"), dict):
         config["config"] = {**defaults, **config["config"]}
-    result = _read_json(path / RESULT)
-    status = str(result.get("status") or ("running" if is_live(path) else "stopped"))
-    machine = path / MACHINE
+    result = records.read_json(path / records.RESULT)
+    status = str(result.get("status") or ("running" if records.is_live(path) else "stopped"))
+    machine = path / records.MACHINE
     machines = []
     if machine.exists():
         for line in machine.read_text(errors="replace").splitlines():
@@ -101,18 +93,9 @@ def _read_folder(path: Path, defaults: Mapping[str, Any]) -> Folder:
             except (ValueError, TypeError):
                 continue  # of a start that was cut short
     return Folder(
-        path,
         status,
         str(result.get("error", "")),
         config,
         machines,
         tuple(sorted(p for p in path.rglob("*") if p.suffix.lower() in _VIDEOS and p.is_file())),
     )
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}

@@ -28,7 +28,6 @@ _ORDER = (
 class Folder:
     """What a run's folder says besides its curves. Lanes of one program share it."""
 
-    path: Path
     status: str  # finished, diverged, running or stopped
     error: str = ""
     config: dict[str, Any] = field(default_factory=dict)
@@ -54,6 +53,21 @@ class Run:
     def length(self) -> int:
         return int(self.steps[-1]) if len(self.steps) else 0
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """What its folder was made with; empty if that is not known."""
+        return self.folder.config if self.folder else {}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it learned with: the program's configuration, and its own lane's regulariser."""
+        values = dict(self.config.get("config") or {})
+        for lane in self.config.get("lanes") or []:
+            ours = self.agent.split(" (")[0] == lane.get("agent")
+            if ours and str(lane.get("seed")) == self.seed:
+                values |= {k: v for k, v in lane.items() if k not in ("agent", "seed")}
+        return values
+
 
 @dataclass(frozen=True)
 class Table:
@@ -67,11 +81,6 @@ class Table:
     @property
     def games(self) -> list[str]:
         return sorted({run.game for run in self.runs})
-
-    def of(self, agents: Iterable[str]) -> "Table":
-        """The runs of some agents, which may be named in any case."""
-        chosen = {self.agent(name) for name in agents}
-        return Table(tuple(r for r in self.runs if r.agent in chosen), self.notes)
 
     def agent(self, name: str) -> str:
         """The agent called so, exactly or but for case."""

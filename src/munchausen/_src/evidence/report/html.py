@@ -15,9 +15,9 @@ from string import Template
 from munchausen._src.evidence.metrics.runs import short_names
 from munchausen._src.evidence.report import tables
 from munchausen._src.evidence.report.payload import as_script, make_payload
-from munchausen._src.evidence.report.results import Configuration, Health, Results
+from munchausen._src.evidence.report.results import Configuration, Results
 from munchausen._src.evidence.report.tables import Cell, Grid
-from munchausen._src.evidence.report.videos import Video, collect_videos
+from munchausen._src.evidence.report.videos import collect_videos
 
 _SCRIPTS = ("charts.js", "page.js")
 _SHOWN_RUNS = 2_000  # of the health table
@@ -54,13 +54,11 @@ def make_page(results: Results, path: Path, title: str) -> str:
 
 def _facts(results: Results) -> str:
     aligned = results.aligned
-    runs = sum(len(group) for group in aligned.groups.values())
+    runs = tables.count(sum(map(len, aligned.groups.values())), "run")
+    agents = tables.count(len(aligned.agents), "agent")
+    games = tables.count(len(aligned.games), "game")
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    agents, games = len(aligned.agents), len(aligned.games)
-    return (
-        f"{runs:,} run{'s' * (runs != 1)} of {agents} agent{'s' * (agents != 1)} on "
-        f"{games} game{'s' * (games != 1)}, {date}"
-    )
+    return f"{runs} of {agents} on {games}, {date}"
 
 
 def _notes(notes: list[str]) -> str:
@@ -68,9 +66,9 @@ def _notes(notes: list[str]) -> str:
         return ""
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
     opened = " open" if len(notes) <= 5 else ""
-    word = "note" if len(notes) == 1 else "notes"
+    said = tables.count(len(notes), "note")
     return (
-        f'<details class="notes"{opened}><summary>{len(notes)} {word} on these runs</summary>'
+        f'<details class="notes"{opened}><summary>{said} on these runs</summary>'
         f"<ul>{items}</ul></details>"
     )
 
@@ -105,15 +103,14 @@ def _cell(cell: Cell) -> str:
     return f"<td{value}>{text}</td>"
 
 
-def _videos(videos: list[Video]) -> str:
+def _videos(videos: list[tuple[str, str]]) -> str:
     if not videos:
         return ""
     items = []
-    for video in videos:
-        name, address = escape(video.name), escape(video.address)
-        if not video.embedded:
+    for name, address in (map(escape, video) for video in videos):
+        if not address.startswith("data:"):
             media = f'<a href="{address}">open the file (too large for the page)</a>'
-        elif video.kind == "image":
+        elif address.startswith("data:image"):
             media = f'<img src="{address}" alt="{name}">'
         else:
             media = f'<video controls loop muted playsinline src="{address}"></video>'
@@ -125,38 +122,31 @@ def _videos(videos: list[Video]) -> str:
 
 def _health(results: Results) -> str:
     troubled = sum(1 for h in results.health if h.problem)
-    names = short_names({h.run.game for h in results.health})
-    rows = [_health_row(h, names[h.run.game]) for h in results.health[:_SHOWN_RUNS]]
+    names = short_names({h.game for h in results.health})
+    rows = [
+        [
+            Cell(h.agent),
+            Cell(names[h.game]),
+            Cell(h.seed),
+            Cell(h.status),
+            Cell(f"{h.steps:,}", h.steps),
+            tables.known(h.score),
+            tables.known(h.steps_per_second, spell="{:,.0f}".format),
+            Cell(str(h.gaps), h.gaps),
+            Cell(h.problem),
+            Cell(h.source),
+        ]
+        for h in results.health[:_SHOWN_RUNS]
+    ]
     columns = ["agent", "game", "seed", "status", "steps", "last score", "steps/s",
                "iterations without a score", "problem", "from"]  # fmt: skip
-    said = (
-        f"{troubled} of {len(results.health)} runs need a look"
-        if troubled
-        else (f"all {len(results.health)} runs are well")
-    )
-    if len(results.health) > _SHOWN_RUNS:
+    count = len(results.health)
+    said = f"{troubled} of {count} runs need a look" if troubled else f"all {count} runs are well"
+    if count > _SHOWN_RUNS:
         said += f"; the first {_SHOWN_RUNS} are shown"
     grid = Grid(said, columns, rows)
-    opened = " open" if troubled and len(results.health) <= 60 else ""
+    opened = " open" if troubled and count <= 60 else ""
     return f"<details{opened}><summary>{escape(said)}</summary>{_table(grid, 'health')}</details>"
-
-
-def _health_row(health: Health, game: str) -> list[Cell]:
-    run = health.run
-    return [
-        Cell(run.agent),
-        Cell(game),
-        Cell(run.seed),
-        Cell(health.status),
-        Cell(f"{health.steps:,}", health.steps),
-        Cell("–") if health.score is None else Cell(tables.number(health.score), health.score),
-        Cell("–")
-        if health.steps_per_second is None
-        else Cell(f"{health.steps_per_second:,.0f}", health.steps_per_second),
-        Cell(str(health.gaps), health.gaps),
-        Cell(health.problem),
-        Cell(str(run.source)),
-    ]
 
 
 def _configuration(configuration: Configuration) -> str:
@@ -185,6 +175,5 @@ def _settings(results: Results) -> str:
 
 
 def _read(name: str) -> str:
-    return (
-        files("munchausen._src.evidence.report").joinpath("page", name).read_text(encoding="utf-8")
-    )
+    page = files("munchausen._src.evidence.report") / "page"
+    return (page / name).read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ from munchausen._src.evidence.figures.style import step_label
 from munchausen._src.evidence.metrics.alignment import Aligned
 from munchausen._src.evidence.metrics.bootstrap import mean_intervals
 from munchausen._src.evidence.metrics.comparison import (
+    ESTIMATES,
     STATISTICS,
     Comparison,
     aggregate_band,
@@ -36,13 +37,16 @@ def make_payload(results: Results) -> dict[str, Any]:
     aligned = results.aligned
     grids = {game: _few(aligned.grid(game)) for game in aligned.games}
     numbers = sum(len(group) * len(grids[game]) for (game, _), group in aligned.groups.items())
-    present = [c for c in COLUMNS if _any_value(aligned, c)]
+    present = list(filter(aligned.records, COLUMNS))
     names = short_names(aligned.games)
-    unit_name, _ = step_label(aligned.games)
+    gaps = {
+        game: {agent: mean_gap(found) for agent, found in trajectories_of(aligned, game).items()}
+        for game in aligned.games
+    }
     return {
         "agents": aligned.agents,
         "columns": [[SCORE, "score"], *([c, COLUMNS[c]] for c in present)],
-        "unit": unit_name,
+        "unit": step_label(aligned.games)[0],
         "games": [
             {
                 "name": names[game],
@@ -60,14 +64,8 @@ def make_payload(results: Results) -> dict[str, Any]:
                     for agent in aligned.agents
                     if aligned.has(game, agent)
                 },
-                "gaps": {
-                    agent: _numbers(_few(mean_gap(trajectories)))
-                    for agent, trajectories in trajectories_of(aligned, game).items()
-                },
-                "gapLength": {
-                    agent: min(map(len, trajectories))
-                    for agent, trajectories in trajectories_of(aligned, game).items()
-                },
+                "gaps": {agent: _numbers(_few(gap)) for agent, gap in gaps[game].items()},
+                "gapLength": {agent: len(gap) for agent, gap in gaps[game].items()},
             }
             for at, game in enumerate(aligned.games)
         ],
@@ -76,18 +74,12 @@ def make_payload(results: Results) -> dict[str, Any]:
 
 
 def _curves(
-    aligned: Aligned,
-    game: str,
-    agent: str,
-    grid: np.ndarray,
-    columns: list[str],
-    numbers: int,
+    aligned: Aligned, game: str, agent: str, grid: np.ndarray, columns: list[str], numbers: int
 ) -> dict[str, Any]:
     scores = aligned.curves(game, agent, SCORE, grid)
     curves: dict[str, Any] = {SCORE: {"mean": _numbers(scores.mean(axis=0))}}
     if len(scores) > 1:
-        low, high = mean_intervals(scores, resamples=400)
-        curves[SCORE] |= {"low": _numbers(low), "high": _numbers(high)}
+        curves[SCORE] |= _limits(mean_intervals(scores, resamples=400))
         if numbers <= RUN_NUMBERS:
             curves[SCORE]["runs"] = [_numbers(run) for run in scores]
     for column in columns:
@@ -100,13 +92,12 @@ def _curves(
 def _comparison(aligned: Aligned, comparison: Comparison) -> dict[str, Any]:
     games = comparison.games
     share = aligned.shared_grid(games)
-    keep = np.unique(np.linspace(0, len(share) - 1, min(len(share), POINTS)).astype(int))
+    keep = _few(np.arange(len(share)))
     lengths = {aligned.length[game] for game in games}
     name, unit = step_label(games)
     steps = share[keep] * (max(lengths) * unit if len(lengths) == 1 else 1)
     levels = profile_levels(comparison)
-    aggregates: dict[str, Any] = {}
-    profiles: dict[str, Any] = {}
+    aggregates, profiles = {}, {}
     for agent, scores in comparison.scores.items():
         cube = comparison.scale(aligned.cube(agent, games))[keep]
         aggregates[agent] = {s: _aggregate(cube, s) for s in STATISTICS}
@@ -121,10 +112,7 @@ def _comparison(aligned: Aligned, comparison: Comparison) -> dict[str, Any]:
         "levels": _numbers(levels),
         "profiles": profiles,
         "estimates": {
-            row.agent: {
-                key: [_number(x) for x in getattr(row, key)]
-                for key in (*STATISTICS, "optimality_gap")
-            }
+            row.agent: {key: [_number(x) for x in getattr(row, key)] for key in ESTIMATES}
             for row in comparison.rows
         },
     }
@@ -145,11 +133,6 @@ def _limits(limits: np.ndarray | None) -> dict[str, Any]:
 
 def _few(grid: np.ndarray) -> np.ndarray:
     return grid[np.unique(np.linspace(0, len(grid) - 1, min(len(grid), POINTS)).astype(int))]
-
-
-def _any_value(aligned: Aligned, column: str) -> bool:
-    runs = (run for group in aligned.groups.values() for run in group)
-    return any(np.isfinite(run.columns.get(column, np.zeros(0))).any() for run in runs)
 
 
 def _number(x: float | None) -> float | None:

@@ -14,23 +14,29 @@ from munchausen._src.errors import UserError
 from munchausen._src.evidence.metrics.aggregates import best_counts, game_means
 from munchausen._src.evidence.metrics.alignment import LAST_ITERATIONS, Aligned, align
 from munchausen._src.evidence.metrics.bootstrap import RESAMPLES, Estimate, mean_intervals
-from munchausen._src.evidence.metrics.comparison import Comparison, compare, default_baselines
-from munchausen._src.evidence.metrics.reference import HUMAN, human_score, random_score
+from munchausen._src.evidence.metrics.comparison import (
+    Comparison,
+    compare,
+    default_baselines,
+    references,
+)
+from munchausen._src.evidence.metrics.reference import RANDOM
 from munchausen._src.evidence.metrics.runs import ACTION_GAP, SCORE, Run, Table
-
-REFERENCES = {"random": random_score, HUMAN: human_score}
 
 
 @dataclass(frozen=True)
 class Health:
     """How one run went."""
 
-    run: Run
+    agent: str
+    game: str
+    seed: str
     status: str  # finished, diverged, running, stopped or published
     problem: str
     steps: int
     score: float | None  # the last known
     steps_per_second: float | None
+    source: str
     gaps: int  # iterations without a score
 
 
@@ -80,11 +86,12 @@ def gather(
         notes.append(
             f"fewer than {last} iterations on {games}: the final score is the mean of all there are"
         )
+    known = references(aligned)
     chosen = baselines or default_baselines(aligned)
     comparisons = []
     for number, baseline in enumerate(chosen):
         watch(number, len(chosen) + 1)
-        if baselines is None and not _can_scale(aligned):
+        if baselines is None and RANDOM not in known:
             if aligned.games:  # else it was said why there are none
                 notes.append("no game has a random score, so nothing is normalised")
             break
@@ -97,10 +104,9 @@ def gather(
             continue
         notes += [note for note in comparisons[-1].notes if note not in notes]
     watch(len(chosen), len(chosen) + 1)
-    references = {name: [score(g) for g in aligned.games] for name, score in REFERENCES.items()}
-    references = {k: v for k, v in references.items() if any(x is not None for x in v)}
     maximum = {agent: aligned.maximum(agent) for agent in aligned.agents}
-    columns = {k: np.array(v, dtype=float) for k, v in references.items()} | maximum
+    columns = known | maximum
+    best = best_counts(np.stack(list(columns.values()))) if aligned.games else np.zeros(0, int)
 
     def final(column: str) -> dict[str, list[Estimate | None]]:
         return {a: _final(aligned.final(a, last, column), resamples) for a in aligned.agents}
@@ -111,12 +117,10 @@ def gather(
         comparisons=comparisons,
         final=final(SCORE),
         action_gaps={agent: gaps for agent, gaps in final(ACTION_GAP).items() if any(gaps)},
-        references=references,
+        references={name: _numbers(scores) for name, scores in known.items()},
         maximum={agent: _numbers(scores) for agent, scores in maximum.items()},
-        best=dict(zip(columns, best_counts(np.stack(list(columns.values()))).tolist(), strict=True))
-        if aligned.games
-        else {},
-        health=sorted(map(_health, table.runs), key=lambda h: (not h.problem, h.run.agent)),
+        best=dict(zip(columns, best.tolist(), strict=False)),
+        health=sorted(map(_health, table.runs), key=lambda h: (not h.problem, h.agent)),
         configurations=_configurations(table),
         machines=_machines(table),
         notes=notes,
@@ -124,19 +128,11 @@ def gather(
     )
 
 
-def _can_scale(aligned: Aligned) -> bool:
-    return any(random_score(game) is not None for game in aligned.games)
-
-
 def _final(values: Float[np.ndarray, "runs games"], resamples: int) -> list[Estimate | None]:
     limits = mean_intervals(values, resamples=resamples)
     return [
-        None
-        if np.isnan(mean)
-        else Estimate(float(mean))
-        if np.isnan(low)
-        else Estimate(float(mean), float(low), float(high))
-        for mean, low, high in zip(game_means(values), *limits, strict=True)
+        None if mean is None else Estimate(mean, low, high)
+        for mean, low, high in zip(*map(_numbers, (game_means(values), *limits)), strict=True)
     ]
 
 
@@ -154,12 +150,15 @@ def _health(run: Run) -> Health:
     elif not len(known):
         problem = "no episode ended"
     return Health(
-        run,
+        run.agent,
+        run.game,
+        run.seed,
         status,
         problem,
         run.length,
         float(known[-1]) if len(known) else None,
         float(np.median(speeds)) if len(speeds) else None,
+        str(run.source),
         int(len(scores) - len(known)),
     )
 
@@ -169,8 +168,7 @@ def _configurations(table: Table) -> list[Configuration]:
     for run in table.runs:
         if run.folder is None:
             continue
-        values = dict(run.folder.config.get("config") or {}) | _lane(run)
-        groups[run.agent, json.dumps(values, sort_keys=True, default=str)].append(run)
+        groups[run.agent, json.dumps(run.settings, sort_keys=True, default=str)].append(run)
     return [
         Configuration(
             agent,
@@ -183,16 +181,9 @@ def _configurations(table: Table) -> list[Configuration]:
     ]
 
 
-def _lane(run: Run) -> dict[str, Any]:
-    for lane in (run.folder.config.get("lanes") or []) if run.folder else []:
-        if str(lane.get("seed")) == run.seed and run.agent.startswith(str(lane.get("agent"))):
-            return {k: v for k, v in lane.items() if k not in ("agent", "seed")}
-    return {}
-
-
 def reproduce(run: Run) -> str:
     """The command that makes the folder of a run again; empty if its settings are not known."""
-    config = run.folder.config if run.folder else {}
+    config = run.config
     try:
         lanes = config["lanes"]
         seeds = sorted({int(lane["seed"]) for lane in lanes})
@@ -218,9 +209,7 @@ def _machines(table: Table) -> list[str]:
         for machine in folder.machines:
             versions = machine.get("versions")
             versions = versions if isinstance(versions, dict) else {}
-            tools = [
-                f"{name} {versions[name]}" for name in ("munchausen", "jax") if name in versions
-            ]
+            tools = [f"{x} {versions[x]}" for x in ("munchausen", "jax") if x in versions]
             parts = [machine.get("device"), f"{machine.get('cpus')} cores", *tools]
             seen[", ".join([*map(str, parts), f"Python {machine.get('python')}"])] = None
     return list(seen)

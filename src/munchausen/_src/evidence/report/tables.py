@@ -4,7 +4,8 @@ import csv
 import io
 import json
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from munchausen._src.evidence.figures.style import step_label, thousands
@@ -30,26 +31,35 @@ class Grid:
     rows: list[list[Cell]]
 
 
-def percent(estimate: Estimate | None, best: bool = False) -> Cell:
-    if estimate is None:
-        return Cell("–")
-    return Cell(_spread(estimate, lambda x: f"{100 * x:.0f}", "%"), estimate.value, best)
-
-
-def score(estimate: Estimate | None, best: bool = False) -> Cell:
-    if estimate is None:
-        return Cell("–")
-    return Cell(_spread(estimate, number), estimate.value, best)
-
-
 def number(x: float) -> str:
     return f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.3g}" if abs(x) < 100 else f"{x:.1f}"
 
 
-def _spread(estimate: Estimate, spell: Any, unit: str = "") -> str:
-    if estimate.low is None or estimate.high is None:
-        return spell(estimate.value) + unit
-    return f"{spell(estimate.value)}{unit} [{spell(estimate.low)}, {spell(estimate.high)}]"
+def known(value: float | None, best: bool = False, spell: Callable[..., str] = number) -> Cell:
+    """A number alone, or a dash."""
+    return Cell("–") if value is None else Cell(spell(value), value, best)
+
+
+def score(
+    estimate: Estimate | None,
+    best: bool = False,
+    spell: Callable[..., str] = number,
+    unit: str = "",
+) -> Cell:
+    """A number with its interval, or a dash."""
+    if estimate is None:
+        return Cell("–")
+    value, low, high = estimate
+    interval = "" if low is None or high is None else f" [{spell(low)}, {spell(high)}]"
+    return Cell(spell(value) + unit + interval, value, best)
+
+
+def percent(estimate: Estimate | None, best: bool = False) -> Cell:
+    return score(estimate, best, lambda x: f"{100 * x:.0f}", "%")
+
+
+def count(things: int, word: str) -> str:
+    return f"{things:,} {word}{'s' * (things != 1)}"
 
 
 def summary(comparison: Comparison, highest: bool = True) -> Grid:
@@ -57,24 +67,24 @@ def summary(comparison: Comparison, highest: bool = True) -> Grid:
     rows = comparison.rows
     name, unit = step_label(comparison.games)
 
-    def best(of: Any, low: bool = False) -> list[bool]:
-        values = [of(row) for row in rows]
-        known = [v for v in values if v is not None]
-        top = (min if low else max)(known) if known and highest and len(rows) > 1 else None
+    def best(values: list[Any], of: Callable[..., Any] = max) -> list[bool]:
+        there = [v for v in values if v is not None]
+        top = of(there) if there and highest and len(rows) > 1 else None
         return [v is not None and v == top for v in values]
 
-    columns = {"runs": [Cell(str(row.runs), row.runs) for row in rows]}
-    for title, key, low in (
-        ("IQM", "iqm", False),
-        ("median", "median", False),
-        ("mean", "mean", False),
-        ("gap", "optimality_gap", True),
-    ):
-        marks = best(lambda row, key=key: getattr(row, key).value, low)
-        columns[title] = [
-            percent(getattr(row, key), mark) for row, mark in zip(rows, marks, strict=True)
-        ]
-    marks = best(lambda row: row.improved or None)
+    def percents(key: str, of: Callable[..., Any] = max) -> list[Cell]:
+        estimates = [getattr(row, key) for row in rows]
+        return list(map(percent, estimates, best([e.value for e in estimates], of)))
+
+    columns = {
+        "agent": [Cell(row.agent) for row in rows],
+        "runs": [Cell(str(row.runs), row.runs) for row in rows],
+        "IQM": percents("iqm"),
+        "median": percents("median"),
+        "mean": percents("mean"),
+        "gap": percents("optimality_gap", min),
+    }
+    marks = best([row.improved or None for row in rows])
     columns["improved"] = [
         Cell("–" if r.agent == comparison.scale.baseline else f"{r.improved} of "
              f"{len(comparison.games)}", r.improved, mark)
@@ -82,26 +92,16 @@ def summary(comparison: Comparison, highest: bool = True) -> Grid:
     ]  # fmt: skip
     if any(row.better for row in rows):
         columns["P(better)"] = [percent(row.better) for row in rows]
-    marks = best(lambda row: row.area.value)
-    columns["area"] = [percent(row.area, mark) for row, mark in zip(rows, marks, strict=True)]
+    columns["area"] = percents("area")
     columns[f"{name} to baseline"] = [
-        Cell("–")
-        if row.steps_to_baseline is None
-        else Cell("never", math.inf)
-        if math.isinf(row.steps_to_baseline)
-        else Cell(thousands(float(f"{row.steps_to_baseline * unit:.3g}")), row.steps_to_baseline)
+        Cell("never", math.inf)
+        if row.steps_to_baseline == math.inf
+        else known(row.steps_to_baseline, spell=lambda x: thousands(float(f"{x * unit:.3g}")))
         for row in rows
     ]
-    cells = [
-        [
-            Cell(row.agent),
-            *(column[i] for column in columns.values()),
-        ]
-        for i, row in enumerate(rows)
-    ]
-    count = len(comparison.games)
-    title = f"{comparison.scale.baseline}-normalised scores, {count} game{'s' * (count != 1)}"
-    return Grid(title, ["agent", *columns], cells)
+    cells = [list(row) for row in zip(*columns.values(), strict=True)]
+    games = count(len(comparison.games), "game")
+    return Grid(f"{comparison.scale.baseline}-normalised scores, {games}", list(columns), cells)
 
 
 def _last(results: Results) -> str:
@@ -117,7 +117,7 @@ def final_scores(results: Results) -> Grid:
         top = max((e.value for e in mine.values() if e), default=None)
         rows.append(
             [Cell(names[game])]
-            + [_reference(values[at]) for values in results.references.values()]
+            + [known(values[at]) for values in results.references.values()]
             + [score(e, e is not None and e.value == top) for e in mine.values()]
         )
     title = f"final scores ({_last(results)})"
@@ -141,20 +141,15 @@ def maximum_scores(results: Results) -> Grid:
     columns = results.references | results.maximum
     rows = []
     for at, game in enumerate(results.aligned.games):
-        known = [value for values in columns.values() if (value := values[at]) is not None]
-        top = max(known, default=None)
+        top = max((v for c in columns.values() if (v := c[at]) is not None), default=None)
         rows.append(
             [Cell(names[game])]
-            + [_reference(values[at], values[at] == top) for values in columns.values()]
+            + [known(values[at], values[at] == top) for values in columns.values()]
         )
     if rows:
         counts = [Cell(str(results.best[name]), results.best[name]) for name in columns]
         rows.append([Cell("best on"), *counts])
     return Grid("maximum scores", ["game", *columns], rows)
-
-
-def _reference(value: float | None, best: bool = False) -> Cell:
-    return Cell("–") if value is None else Cell(number(value), value, best)
 
 
 def markdown(results: Results) -> str:
@@ -193,24 +188,22 @@ def tidy_rows(results: Results) -> list[dict[str, Any]]:
     for comparison in results.comparisons:
         by = comparison.scale.baseline
         for row in comparison.rows:
-            for measure, value in asdict(row).items():
+            for measure, value in vars(row).items():
                 if measure in ("agent", "runs") or value is None:
                     continue
-                estimate = getattr(row, measure)
-                if not isinstance(estimate, Estimate):
-                    estimate = Estimate(float(estimate))
+                estimate = value if isinstance(value, Estimate) else Estimate(float(value))
                 rows.append(_row("summary", by, "", row.agent, measure, estimate, row.runs))
-    for measure, columns in (("final", results.final), ("action_gap", results.action_gaps)):
+    maximum = {
+        agent: [None if value is None else Estimate(value) for value in values]
+        for agent, values in results.maximum.items()
+    }
+    of_games = {"final": results.final, "action_gap": results.action_gaps, "maximum": maximum}
+    for measure, columns in of_games.items():
         for agent, estimates in columns.items():
             for game, estimate in zip(results.aligned.games, estimates, strict=True):
                 if estimate is not None:
                     runs = len(results.aligned.runs(game, agent))
                     rows.append(_row("game", "", game, agent, measure, estimate, runs))
-    for agent, values in results.maximum.items():
-        for game, value in zip(results.aligned.games, values, strict=True):
-            if value is not None:
-                runs = len(results.aligned.runs(game, agent))
-                rows.append(_row("game", "", game, agent, "maximum", Estimate(value), runs))
     return rows
 
 
@@ -236,20 +229,7 @@ def json_data(results: Results) -> dict[str, Any]:
     return {
         "rows": tidy_rows(results),
         "notes": results.notes,
-        "runs": [
-            {
-                "agent": h.run.agent,
-                "game": h.run.game,
-                "seed": h.run.seed,
-                "status": h.status,
-                "problem": h.problem,
-                "steps": h.steps,
-                "score": h.score,
-                "steps_per_second": h.steps_per_second,
-                "source": str(h.run.source),
-            }
-            for h in results.health
-        ],
+        "runs": [{k: v for k, v in vars(h).items() if k != "gaps"} for h in results.health],
     }
 
 

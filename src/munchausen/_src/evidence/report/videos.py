@@ -2,7 +2,6 @@
 
 import base64
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,31 +12,20 @@ PAGE_BYTES = 11_000_000  # a page with its videos stays below this: it is to be 
 _TYPES = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif"}
 
 
-@dataclass(frozen=True)
-class Video:
-    name: str
-    kind: str  # video or image
-    address: str  # a data URI, or where the file is as seen from the page
-    embedded: bool
-
-
-def collect_videos(table: Table, page: Path, taken: int) -> list[Video]:
-    """Videos go in as long as the page, `taken` bytes long without them, does not grow too
-    large. Links start at the page's place."""
+def collect_videos(table: Table, page: Path, taken: int) -> list[tuple[str, str]]:
+    """Names and addresses. Videos go in, as data URIs, as long as the page, `taken` bytes long
+    without them, does not grow too large; others are links, from the page's place."""
     room = (PAGE_BYTES - taken) * 3 // 4  # base64 writes 4 bytes for 3
     paths = {v: r for r in table.runs if r.folder for v in r.folder.videos}
     videos, spent = [], 0
     for path, run in sorted(paths.items()):
         size = path.stat().st_size
-        kind = _TYPES[path.suffix.lower()]
-        embedded = size <= EACH_BYTES and spent + size <= room
-        if embedded:
+        if size <= EACH_BYTES and spent + size <= room:
             spent += size
             data = base64.b64encode(path.read_bytes()).decode()
-            address = f"data:{kind};base64,{data}"
+            address = f"data:{_TYPES[path.suffix.lower()]};base64,{data}"
         else:
             relative = os.path.relpath(path.resolve(), page.resolve().parent)
             address = quote(Path(relative).as_posix())
-        name = f"{run.agent} on {run.game}: {path.name}"
-        videos.append(Video(name, kind.split("/")[0], address, embedded))
+        videos.append((f"{run.agent} on {run.game}: {path.name}", address))
     return videos

@@ -1,32 +1,17 @@
 """Every statement of the paper's analysis as a function that returns its residual."""
 
 from munchausen._src.errors import unknown
-from munchausen._src.tabular.theorems.action_gap import DIVERGENCE, LIMIT, THEOREM_2
-from munchausen._src.tabular.theorems.averaging import COROLLARY_1, SUP_BOUND
-from munchausen._src.tabular.theorems.equivalence import THEOREM_1
-from munchausen._src.tabular.theorems.identities import AL, BIAS, CVI, DPP, ERROR, LEGENDRE, SOFT
-from munchausen._src.tabular.theorems.moving_average import COROLLARY_2
-from munchausen._src.tabular.theorems.report import Printed, Result, Theorem, run
+from munchausen._src.tabular.theorems import (
+    action_gap,
+    averaging,
+    equivalence,
+    identities,
+    moving_average,
+)
+from munchausen._src.tabular.theorems.report import Theorem, run
 
-THEOREMS: dict[str, Theorem] = {
-    theorem.name: theorem
-    for theorem in (
-        THEOREM_1,
-        THEOREM_2,
-        DIVERGENCE,
-        LIMIT,
-        SUP_BOUND,
-        COROLLARY_1,
-        COROLLARY_2,
-        CVI,
-        AL,
-        DPP,
-        SOFT,
-        BIAS,
-        LEGENDRE,
-        ERROR,
-    )
-}
+_MODULES = (equivalence, action_gap, averaging, moving_average, identities)
+THEOREMS: dict[str, Theorem] = {t.name: t for module in _MODULES for t in module.THEOREMS}
 
 
 def find_theorem(name: str) -> Theorem:
@@ -35,4 +20,4 @@ def find_theorem(name: str) -> Theorem:
     return THEOREMS[name]
 
 
-__all__ = ["THEOREMS", "Printed", "Result", "Theorem", "find_theorem", "run"]
+__all__ = ["THEOREMS", "find_theorem", "run"]

@@ -121,29 +121,30 @@ def measure_limit(mdp: MDP, key: PRNGKeyArray):
     }
 
 
-THEOREM_2 = Theorem(
-    name="theorem-2",
-    source="Theorem 2",
-    statement="the action gap of M-VI(α, τ) tends to 1/(1−α) times that of q_*^{(1−α)τ}",
-    tolerance=1e-9,
-    measure=measure_factor,
-    printed={"printed_factor": "(1+α)/(1−α) times"},
-    summarise=summarise_factor,
-)
-
-DIVERGENCE = Theorem(
-    name="gap-divergence",
-    source="Theorem 2, α = 1",
-    statement="at α = 1 the action gap grows as k times that of q_*, up to a constant",
-    tolerance=1e-9,
-    measure=measure_divergence,
-)
-
-LIMIT = Theorem(
-    name="limit",
-    source="proof of Theorem 2",
-    statement="q_k → q_*^{(1−α)τ} + ατ ln π_*^{(1−α)τ} = q_*/(1−α) − ατ ln⟨1, exp(q_*/((1−α)τ))⟩",
-    tolerance=1e-9,
-    measure=measure_limit,
-    printed={"printed_limit": "(1+α)/(1−α) q_* − ατ/(1−α) ln⟨1, exp(q_*/((1−α)τ))⟩"},
+THEOREMS = (
+    Theorem(
+        name="theorem-2",
+        source="Theorem 2",
+        statement="the action gap of M-VI(α, τ) tends to 1/(1−α) times that of q_*^{(1−α)τ}",
+        tolerance=1e-9,
+        measure=measure_factor,
+        printed={"printed_factor": "(1+α)/(1−α) times"},
+        summarise=summarise_factor,
+    ),
+    Theorem(
+        name="gap-divergence",
+        source="Theorem 2, α = 1",
+        statement="at α = 1 the action gap grows as k times that of q_*, up to a constant",
+        tolerance=1e-9,
+        measure=measure_divergence,
+    ),
+    Theorem(
+        name="limit",
+        source="proof of Theorem 2",
+        statement="q_k → q_*^{(1−α)τ} + ατ ln π_*^{(1−α)τ} = "
+        "q_*/(1−α) − ατ ln⟨1, exp(q_*/((1−α)τ))⟩",
+        tolerance=1e-9,
+        measure=measure_limit,
+        printed={"printed_limit": "(1+α)/(1−α) q_* − ατ/(1−α) ln⟨1, exp(q_*/((1−α)τ))⟩"},
+    ),
 )

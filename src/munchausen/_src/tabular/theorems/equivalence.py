@@ -47,15 +47,17 @@ def measure(mdp: MDP, key: PRNGKeyArray):
     }
 
 
-THEOREM_1 = Theorem(
-    name="theorem-1",
-    source="Theorem 1",
-    statement=f"M-VI(α, τ) and MD-VI(ατ, (1−α)τ) have the same policies, {ITERATIONS} iterations "
-    "with errors, from q'_0 = q_0 − ατ ln π_0",
-    tolerance=1e-10,
-    measure=measure,
-    printed={
-        "printed_start": "q'_0 = q_0 − τ ln π_0",
-        "printed_sign": "… − (1−α)τH(π_{k+1}) in the evaluation step",
-    },
+THEOREMS = (
+    Theorem(
+        name="theorem-1",
+        source="Theorem 1",
+        statement="M-VI(α, τ) and MD-VI(ατ, (1−α)τ) have the same policies, "
+        f"{ITERATIONS} iterations with errors, from q'_0 = q_0 − ατ ln π_0",
+        tolerance=1e-10,
+        measure=measure,
+        printed={
+            "printed_start": "q'_0 = q_0 − τ ln π_0",
+            "printed_sign": "… − (1−α)τH(π_{k+1}) in the evaluation step",
+        },
+    ),
 )

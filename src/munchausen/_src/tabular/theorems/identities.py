@@ -30,21 +30,18 @@ ITERATIONS = 100
 TEMPERATURES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8)
 
 
-def log_sum_exp_form(
-    mdp: MDP, alpha: Scalar, tau: Scalar, q: Float[Array, "S A"]
-) -> Float[Array, "S A"]:
-    """r + γP v_τ(q) + α(q − v_τ(q)), the CVI form of Sec. 3."""
-    v = soft_value(q, tau)
-    return mdp.rewards + mdp.discount * mdp.expect(v) + alpha * (q - v[:, None])
-
-
 def measure_cvi(mdp: MDP, key: PRNGKeyArray):
     """M-VI as a log-sum-exp; and CVI proper, whose q differs by c_{k+1} = γ(c_k − L) + αL with
     L = τ ln|A|, so that its policies are the same."""
     alpha_key, tau_key, error_key = jax.random.split(key, 3)
     alpha, tau = draw_alpha(alpha_key), draw_tau(tau_key)
     ours = iterate(MunchausenVI(alpha, tau), mdp, start(mdp), ITERATIONS, Gaussian(0.3), error_key)
-    form = jax.vmap(lambda q: log_sum_exp_form(mdp, alpha, tau, q))(ours.q[:-1]) + ours.errors
+
+    def log_sum_exp_form(q):  # r + γP v_τ(q) + α(q − v_τ(q)), as in Sec. 3
+        v = soft_value(q, tau)
+        return mdp.rewards + mdp.discount * mdp.expect(v) + alpha * (q - v[:, None])
+
+    form = jax.vmap(log_sum_exp_form)(ours.q[:-1]) + ours.errors
     cvi = iterate(ConservativeVI(alpha, tau), mdp, start(mdp), ITERATIONS, Given(ours.errors))
     shift = tau * jnp.log(mdp.actions * 1.0)
 
@@ -155,10 +152,8 @@ def measure_error(mdp: MDP, key: PRNGKeyArray):
     ours = iterate(MunchausenVI(alpha, tau), mdp, start(mdp), ITERATIONS, Gaussian(0.3), error_key)
 
     def residual(recover):
-        def one(q, after_q, log_policy):
-            return recover(mdp, tau, alpha, q, State(after_q, log_policy))
-
-        found = jax.vmap(one)(ours.q[:-1], ours.q[1:], ours.log_policy[1:])
+        states = State(ours.q[1:], ours.log_policy[1:])
+        found = jax.vmap(lambda q, after: recover(mdp, tau, alpha, q, after))(ours.q[:-1], states)
         return largest(found - ours.errors) / jnp.maximum(largest(ours.q), 1.0)
 
     return {
@@ -167,50 +162,50 @@ def measure_error(mdp: MDP, key: PRNGKeyArray):
     }
 
 
-CVI = Theorem(
-    "cvi",
-    "Sec. 3, and its footnote on CVI",
-    "M-VI is r + γP v_τ(q) + α(q − v_τ(q)); CVI differs from it by a constant only",
-    1e-10,
-    measure_cvi,
-)
-AL = Theorem(
-    "al",
-    "Sec. 3 and appendix A.4",
-    "M-VI(α, 0) is AL(α), and M-VI(α, τ) stays within C τ ln|A| of it, with errors",
-    1e-9,
-    measure_al,
-    printed={"printed_error": "α(q_k − ⟨π_{k+1}, q_k⟩ + ε_{k+1})"},
-)
-DPP = Theorem(
-    "dpp", "Sec. 3", "M-VI(1, τ) is DPP with the log-sum-exp, with errors", 1e-10, measure_dpp
-)
-SOFT = Theorem(
-    "soft-q", "Sec. 3", "M-VI(0, τ) is soft Q-learning, with errors", 1e-10, measure_soft
-)
-BIAS = Theorem(
-    "entropy-bias",
-    "Sec. 3, footnote",
-    "0 ≤ q_*^τ − q_* ≤ γτ ln|A|/(1−γ)",
-    1e-10,
-    measure_bias,
-    printed={"printed_bound": "‖q_*^τ − q_*‖ ≤ τ ln|A|/(1−γ)"},
-)
-LEGENDRE = Theorem(
-    "legendre",
-    "Sec. 3 and appendix A",
-    "max_π ⟨π, q⟩ + τH(π) = τ ln⟨1, exp(q/τ)⟩, attained by softmax(q/τ)",
-    1e-10,
-    measure_legendre,
-    printed={"printed_value": "ln⟨1, exp q⟩"},
-)
-ERROR = Theorem(
-    "error-definition",
-    "Sec. 3",
-    "ε_{k+1} = q_{k+1} − (r + ατ ln π_{k+1} + γP⟨π_{k+1}, q_k − τ ln π_{k+1}⟩)",
-    1e-10,
-    measure_error,
-    printed={
-        "printed_definition": "q_{k+1} − (r + α ln π_{k+1} − γP⟨π_{k+1}, q_k − τ ln π_{k+1}⟩)"
-    },
+THEOREMS = (
+    Theorem(
+        "cvi",
+        "Sec. 3, and its footnote on CVI",
+        "M-VI is r + γP v_τ(q) + α(q − v_τ(q)); CVI differs from it by a constant only",
+        1e-10,
+        measure_cvi,
+    ),
+    Theorem(
+        "al",
+        "Sec. 3 and appendix A.4",
+        "M-VI(α, 0) is AL(α), and M-VI(α, τ) stays within C τ ln|A| of it, with errors",
+        1e-9,
+        measure_al,
+        printed={"printed_error": "α(q_k − ⟨π_{k+1}, q_k⟩ + ε_{k+1})"},
+    ),
+    Theorem(
+        "dpp", "Sec. 3", "M-VI(1, τ) is DPP with the log-sum-exp, with errors", 1e-10, measure_dpp
+    ),
+    Theorem("soft-q", "Sec. 3", "M-VI(0, τ) is soft Q-learning, with errors", 1e-10, measure_soft),
+    Theorem(
+        "entropy-bias",
+        "Sec. 3, footnote",
+        "0 ≤ q_*^τ − q_* ≤ γτ ln|A|/(1−γ)",
+        1e-10,
+        measure_bias,
+        printed={"printed_bound": "‖q_*^τ − q_*‖ ≤ τ ln|A|/(1−γ)"},
+    ),
+    Theorem(
+        "legendre",
+        "Sec. 3 and appendix A",
+        "max_π ⟨π, q⟩ + τH(π) = τ ln⟨1, exp(q/τ)⟩, attained by softmax(q/τ)",
+        1e-10,
+        measure_legendre,
+        printed={"printed_value": "ln⟨1, exp q⟩"},
+    ),
+    Theorem(
+        "error-definition",
+        "Sec. 3",
+        "ε_{k+1} = q_{k+1} − (r + ατ ln π_{k+1} + γP⟨π_{k+1}, q_k − τ ln π_{k+1}⟩)",
+        1e-10,
+        measure_error,
+        printed={
+            "printed_definition": "q_{k+1} − (r + α ln π_{k+1} − γP⟨π_{k+1}, q_k − τ ln π_{k+1}⟩)"
+        },
+    ),
 )

@@ -162,18 +162,20 @@ def construct():
     }
 
 
-COROLLARY_2 = Theorem(
-    name="corollary-2",
-    source="Corollary 2",
-    statement="α < 1, ‖q'_0‖ ≤ v_max: 0 ≤ q_*^{(1−α)τ} − q_{π_{k+1}}^{(1−α)τ} ≤ "
-    "Σ_j γ^{k−j} |A²_{k:j} E_j^α| + 2γ^k (1 + (1−α)/(1−γ)) Σ_j (α/γ)^j v_max, "
-    "A²_{k:j} = −P_*^{k−j} + (I − γP_{π_{k+1}})⁻¹ P_{k:j+1} (I − γP_{π_j})",
-    tolerance=1e-9,
-    measure=measure,
-    construct=construct,
-    printed={
-        "printed_on_random_mdps": "the whole bound, on the random MDPs",
-        "printed_sign": "A²_{k:j} = +P_*^{k−j} + … (on an MDP built by hand)",
-        "printed_start": "γ^k (1 + (1−α)/(1−γ)) Σ_j (α/γ)^j v_max, without the 2 (on another)",
-    },
+THEOREMS = (
+    Theorem(
+        name="corollary-2",
+        source="Corollary 2",
+        statement="α < 1, ‖q'_0‖ ≤ v_max: 0 ≤ q_*^{(1−α)τ} − q_{π_{k+1}}^{(1−α)τ} ≤ "
+        "Σ_j γ^{k−j} |A²_{k:j} E_j^α| + 2γ^k (1 + (1−α)/(1−γ)) Σ_j (α/γ)^j v_max, "
+        "A²_{k:j} = −P_*^{k−j} + (I − γP_{π_{k+1}})⁻¹ P_{k:j+1} (I − γP_{π_j})",
+        tolerance=1e-9,
+        measure=measure,
+        construct=construct,
+        printed={
+            "printed_on_random_mdps": "the whole bound, on the random MDPs",
+            "printed_sign": "A²_{k:j} = +P_*^{k−j} + … (on an MDP built by hand)",
+            "printed_start": "γ^k (1 + (1−α)/(1−γ)) Σ_j (α/γ)^j v_max, without the 2 (on another)",
+        },
+    ),
 )

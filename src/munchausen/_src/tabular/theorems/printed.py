@@ -6,17 +6,15 @@ from jaxtyping import Array, Float
 from munchausen._src.core.operators import Scalar, soft_value
 from munchausen._src.tabular.mdp import MDP
 from munchausen._src.tabular.schemes import AdvantageLearning, MirrorDescentVI, State, log_softmax
-from munchausen._src.tabular.solvers import entropy, inner
+from munchausen._src.tabular.solvers import inner
 
 
 class PrintedMirrorDescentVI(MirrorDescentVI):
     """The last display of appendix A.2: −(1−α)τH in the evaluation step, where it must be +."""
 
     def value(self, state: State) -> Float[Array, " S"]:
-        log_pi = self.greedy(state)
-        pi = jnp.exp(log_pi)
-        kl = inner(pi, log_pi - state.log_policy)
-        return inner(pi, state.q) - self.kl_weight * kl - self.entropy_weight * entropy(pi)
+        turned = self._replace(entropy_weight=-self.entropy_weight)
+        return turned.objective(state, self.greedy(state))
 
 
 class PrintedAdvantageLearning(AdvantageLearning):

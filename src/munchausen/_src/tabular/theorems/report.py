@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from munchausen._src.tabular.mdp import MDP
-from munchausen._src.tabular.precision import compiled_quickly, in_float64
+from munchausen._src.tabular.precision import compiled_quickly, float64
 
 # MDPs in one compiled call: enough to fill a core, little enough to fit in memory.
 CHUNK = 500
@@ -56,7 +56,7 @@ class Result:
     details: dict[str, Any]
 
 
-@in_float64
+@float64()
 def run(
     theorem: Theorem,
     mdps: MDP,
@@ -75,15 +75,8 @@ def run(
         parts.append({name: np.asarray(x) for name, x in out.items()})
         watch(min(first + CHUNK, count))
     values = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
-    return _judge(theorem, values, _constructed(theorem), count)
-
-
-def _constructed(theorem: Theorem) -> Measurements:
-    construct = theorem.construct
-    if construct is None:
-        return {}
-    built = compiled_quickly(construct)()
-    return {name: np.asarray(x) for name, x in built.items()}
+    built = compiled_quickly(theorem.construct)() if theorem.construct else {}
+    return _judge(theorem, values, {name: np.asarray(x) for name, x in built.items()}, count)
 
 
 def _judge(theorem: Theorem, values: Measurements, built: Measurements, count: int) -> Result:
@@ -97,12 +90,8 @@ def _judge(theorem: Theorem, values: Measurements, built: Measurements, count: i
         Printed(formula, extreme(name), extreme(name) <= theorem.tolerance)
         for name, formula in theorem.printed.items()
     ]
-    names = {*values, *built} - {"residual", *theorem.printed}
-    details: dict[str, Any] = {name: extreme(name) for name in sorted(names)}
-    if theorem.summarise is not None:
-        details = theorem.summarise(values)
-    # Not `residual > tolerance`: a NaN must fail.
-    passed = bool(residual <= theorem.tolerance)
+    names = sorted({*values, *built} - {"residual", *theorem.printed})
+    summarise = theorem.summarise or (lambda _: {name: extreme(name) for name in names})
     return Result(
         theorem.name,
         theorem.source,
@@ -110,9 +99,9 @@ def _judge(theorem: Theorem, values: Measurements, built: Measurements, count: i
         residual,
         theorem.tolerance,
         count,
-        passed,
+        bool(residual <= theorem.tolerance),  # not `residual > tolerance`: a NaN must fail
         printed,
-        details,
+        summarise(values),
     )
 
 
