@@ -16,7 +16,6 @@ from munchausen._src.agents import override, resolve
 from munchausen._src.agents.building import make_learner
 from munchausen._src.core.backup import Regulariser
 from munchausen._src.core.replay import Transitions
-from munchausen._src.tabular import AdvantageLearning, MunchausenVI, State, garnets, iterate
 from munchausen.tabular import AdvantageLearning, MunchausenVI, State, garnets, iterate
 from specs import vectors
 
