@@ -53,17 +53,10 @@ class Update(NamedTuple):
     def metrics(self) -> Metrics:
         """Made when they are asked for: a loop does so once for many updates, as a dozen tiny
         kernels a step would cost a GPU as much as the step itself."""
-        if self.loss.ndim > 1:
-            axes = Update(0, 0, 0, 0 if jnp.ndim(self.tau) else None)
-            return jax.vmap(lambda update: update.metrics, in_axes=(axes,))(self)
-        tau = jnp.asarray(self.tau)
-        pi = policy(self.q_tm1, tau)
-        # At τ = 0 the policy is greedy and its entropy 0; the division then is by 1.
-        entropy = -jnp.sum(pi * scaled_log_policy(self.q_tm1, tau), axis=-1)
-        entropy = entropy / jnp.where(tau > 0, tau, 1.0)
-        taken = jax.vmap(of_action)(self.q_tm1, self.a_tm1)
-        gap = jnp.mean(action_gap(self.q_tm1))
-        return Metrics(jnp.mean(self.loss), jnp.mean(taken), gap, jnp.mean(entropy))
+        if self.loss.ndim == 1:
+            return _metrics(*self)
+        of_each = 0 if jnp.ndim(self.tau) else None
+        return jax.vmap(_metrics, in_axes=(0, 0, 0, of_each))(*self)
 
 
 class _Batch(NamedTuple):
@@ -239,6 +232,17 @@ class Learner:
 def _weights(network: Network) -> Network:
     """What is trained of it; None in place of the rest."""
     return eqx.filter(network, trainable(network))
+
+
+def _metrics(
+    loss: Float[Array, " B"], q: Float[Array, "B A"], actions: Int[Array, " B"], tau: Scalar
+) -> Metrics:
+    tau = jnp.asarray(tau)
+    # At τ = 0 the policy is greedy and its entropy 0; the division then is by 1.
+    entropy = -jnp.sum(policy(q, tau) * scaled_log_policy(q, tau), axis=-1)
+    entropy = entropy / jnp.where(tau > 0, tau, 1.0)
+    taken = jax.vmap(of_action)(q, actions)
+    return Metrics(jnp.mean(loss), jnp.mean(taken), jnp.mean(action_gap(q)), jnp.mean(entropy))
 
 
 def action_gap(q: Float[Array, "*B A"]) -> Float[Array, "*B"]:

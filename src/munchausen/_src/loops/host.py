@@ -254,7 +254,7 @@ def _collect(ended: list[Any], learned: list[jax.Array], lanes: int) -> Chunk:
     if learned:
         joined = np.concatenate([np.asarray(m) for m in learned], axis=-1)
         joined = joined.reshape(lanes, len(Metrics._fields), -1)
-        metrics = Metrics(*joined.swapaxes(0, 1))._asdict()
+        metrics = dict(zip(Metrics._fields, joined.swapaxes(0, 1), strict=True))
     none = (np.zeros(0, np.float32), np.zeros(0, np.int32))
     episodes = [
         Episodes(

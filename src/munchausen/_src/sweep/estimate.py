@@ -49,7 +49,7 @@ def estimate(
 def run_disk_bytes(settings: Settings) -> float:
     """Of a finished run."""
     replay = settings.config.capacity * frame_bytes_on_disk(settings.listing)
-    state = _STATE_BYTES.get(settings.config.network, _SMALL_STATE_BYTES)
+    state = _STATE_BYTES.get(str(settings.config.network), _SMALL_STATE_BYTES)
     rows = settings.steps / settings.iteration_steps
     return replay + 2 * state + rows * 500
 
