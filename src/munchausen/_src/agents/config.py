@@ -145,7 +145,7 @@ class AgentConfig:
             raise UserError(
                 f"this version has no field {', '.join(newer)}: a newer one made it, use that"
             )
-        return AgentConfig(**{k: parse_value(k, HINTS[k], v) for k, v in data.items()})
+        return AgentConfig(**{k: parse_field(k, v) for k, v in data.items()})
 
     @property
     def ticks_per_group(self) -> int:
@@ -194,12 +194,14 @@ SCHEDULABLE = tuple(name for name, hint in HINTS.items() if Schedule in get_args
 
 def override(config: AgentConfig, changes: dict[str, Any]) -> AgentConfig:
     """`config` with some fields changed, each checked for name, type and range."""
-    values = {}
-    for name, value in changes.items():
-        if name not in FIELDS:
-            raise unknown("field", name, FIELDS)
-        values[name] = parse_value(name, HINTS[name], value)
-    return dataclasses.replace(config, **values)
+    return dataclasses.replace(config, **{k: parse_field(k, v) for k, v in changes.items()})
+
+
+def parse_field(name: str, value: Any) -> Any:
+    """What is given for a field, as its type."""
+    if name not in FIELDS:
+        raise unknown("field", name, FIELDS)
+    return parse_value(name, HINTS[name], value)
 
 
 def _check_together(config: AgentConfig) -> None:

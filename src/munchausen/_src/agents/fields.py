@@ -82,20 +82,16 @@ def parse_value(name: str, hint: Any, value: Any) -> Any:
         return value
     if isinstance(value, bool):
         raise wrong
-    if hint is int:
+    if hint in (int, float):
         try:
-            return int(value) if isinstance(value, str) else _whole(value)
-        except (TypeError, ValueError, OverflowError):
-            pass
-        try:
-            return _whole(float(value))  # 1e6
+            number = float(value)  # 1e6 is whole too
         except (TypeError, ValueError, OverflowError):
             raise wrong from None
-    if hint is float:
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise wrong from None
+        if hint is float:
+            return number
+        if not number.is_integer():
+            raise wrong
+        return int(number)
     if not isinstance(value, str):
         raise wrong
     return value
@@ -129,14 +125,19 @@ def parse_whole(name: str, value: Any, least: int) -> int:
     return number
 
 
+def parse_text(name: str, value: Any) -> str:
+    return parse_value(name, str, value)
+
+
+def parse_seconds(name: str, value: Any) -> float:
+    number = parse_value(name, float, value)
+    if not 0 <= number < math.inf:
+        raise UserError(f"{name} must be at least 0 and finite, not {value}")
+    return number
+
+
 def parse_probability(name: str, value: Any) -> float:
     number = parse_value(name, float, value)
     if not 0 <= number <= 1:
         raise UserError(f"{name} must be in [0, 1], not {number:g}")
     return number
-
-
-def _whole(number: Any) -> int:
-    if int(number) != number:
-        raise ValueError
-    return int(number)

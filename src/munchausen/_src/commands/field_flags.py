@@ -3,8 +3,8 @@
 import argparse
 from typing import Any, Literal, get_args, get_origin
 
-from munchausen._src.agents.config import FIELDS, HINTS, SCHEDULABLE
-from munchausen._src.agents.fields import parse_value, range_in_words
+from munchausen._src.agents.config import FIELDS, HINTS, SCHEDULABLE, parse_field
+from munchausen._src.agents.fields import range_in_words
 from munchausen._src.errors import UserError
 
 SCHEDULES = """\
@@ -40,4 +40,4 @@ def read(options: argparse.Namespace) -> dict[str, Any]:
             "--envs is how many environments step at once; the name of one goes to --env "
             f"{given['envs']}"
         )
-    return {k: parse_value(k, HINTS[k], v) for k, v in given.items() if v is not None}
+    return {k: parse_field(k, v) for k, v in given.items() if v is not None}

@@ -146,7 +146,7 @@ def _sweep(grid: Grid, out: Path, together: int | None, options: argparse.Namesp
     stall_seconds = _positive("stall_seconds", options.stall_seconds)
     retries = whole("retries", options.retries, 0) or 0
     arrangement, ray, slots = _arrange(grid, together, options)
-    folder, grid = open_sweep(out, grid, arrangement.together)
+    folder = open_sweep(out, grid, arrangement.together)
     try:
         finish_splits(out, grid, arrangement.together)
         imports = tuple(options.imports)

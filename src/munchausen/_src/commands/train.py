@@ -122,7 +122,7 @@ def _train(settings: Settings, out: Path, options: argparse.Namespace) -> None:
     own = _import_again(settings, options.imports)
     say(f"{names} on {settings.env}, {settings.steps:,} steps{lanes}")
     say(f"run: {out}")
-    if settings.listing.asynchronous:
+    if settings.listing.suite.asynchronous:
         emulators = count * settings.config.envs
         say(f"starting {emulators} emulators, about a tenth of a second each …")
     training: Training | None = None
@@ -251,7 +251,7 @@ def _finish(training: Training, out: Path, say: Any, own: str, as_json: bool) ->
     say("")
     say("score: mean return of the last 100 training episodes")
     say(f"curve: {out / CURVE}")
-    frames = settings.listing.frames_per_step
+    frames = settings.listing.suite.frames_per_step
     say(f"speed: {speed_in_words(speed, frames)}" if speed else "speed: nothing was left to do")
     say(f"next:  {program()} evaluate {shlex.quote(str(out))}{own}")
     for other in [name for name in ("adam-dqn", "m-dqn") if name not in agents][:1]:

@@ -24,7 +24,14 @@ from typing import Any
 import jax
 
 from munchausen._src.errors import UserError, writing
-from munchausen._src.experiment.records import CONFIG, LOCK, MACHINE, RESULT, records_bytes
+from munchausen._src.experiment.records import (
+    CONFIG,
+    LOCK,
+    MACHINE,
+    RESULT,
+    read_json,
+    records_bytes,
+)
 from munchausen._src.experiment.settings import Settings, first_difference
 from munchausen._src.kernels.machine import cores
 
@@ -67,10 +74,7 @@ class RunFolder:
 
 
 def is_finished(path: Path) -> bool:
-    try:
-        return json.loads((path / RESULT).read_text())["status"] == "finished"
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    return read_json(path / RESULT).get("status") == "finished"
 
 
 def default_path(settings: Settings) -> Path:

@@ -72,6 +72,15 @@ def is_live(path: Path) -> bool:
     return False
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """What a file of a run's folder holds; nothing where it is not there, or damaged."""
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
 def write_action_gaps(
     folder: Path, agent: str, seed: int, trajectories: Iterable[Iterable[float]]
 ) -> Path:

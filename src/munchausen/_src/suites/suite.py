@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -145,25 +146,11 @@ class Listing:
     def steps(self) -> int:
         return self.suite.steps_of.get(self.game, self.suite.steps)
 
-    @property
-    def loop(self) -> str:
-        return self.suite.loop
 
-    @property
-    def iteration_steps(self) -> int:
-        return self.suite.iteration_steps
-
-    @property
-    def checkpoint_seconds(self) -> float:
-        return self.suite.checkpoint_seconds
-
-    @property
-    def asynchronous(self) -> bool:
-        return self.suite.asynchronous
-
-    @property
-    def frames_per_step(self) -> int:
-        return self.suite.frames_per_step
+def later(module: str, name: str) -> Callable[..., Any]:
+    """A function of a module that is imported when it is called: what a suite's environments need
+    is slow to import, and may not be installed."""
+    return lambda *arguments, **options: getattr(import_module(module), name)(*arguments, **options)
 
 
 def read_scores(module: str) -> dict[str, dict[str, float]]:

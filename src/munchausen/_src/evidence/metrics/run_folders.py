@@ -18,6 +18,7 @@ from munchausen._src.experiment.records import (
     RESULT,
     is_live,
     read_action_gaps,
+    read_json,
     read_records,
 )
 
@@ -87,10 +88,10 @@ def _lanes(
 
 
 def _read_folder(path: Path, defaults: Mapping[str, Any]) -> Folder:
-    config = _read_json(path / CONFIG)
+    config = read_json(path / CONFIG)
     if isinstance(config.get("config"), dict):
         config["config"] = {**defaults, **config["config"]}
-    result = _read_json(path / RESULT)
+    result = read_json(path / RESULT)
     status = str(result.get("status") or ("running" if is_live(path) else "stopped"))
     machine = path / MACHINE
     machines = []
@@ -108,11 +109,3 @@ def _read_folder(path: Path, defaults: Mapping[str, Any]) -> Folder:
         machines,
         tuple(sorted(p for p in path.rglob("*") if p.suffix.lower() in _VIDEOS and p.is_file())),
     )
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}

@@ -1,19 +1,10 @@
 """MinAtar: five games of 10 × 10 in JAX, with the numbers of Obando-Ceron and Castro 2021."""
 
-from typing import Any
-
-from munchausen._src.suites.suite import Preset, Suite, read_scores
-
-
-def _make(game: str) -> Any:
-    from munchausen._src.suites.minatar.games import MinAtar
-
-    return MinAtar(game)
-
+from munchausen._src.suites.suite import Preset, Suite, later, read_scores
 
 MINATAR = Suite(
     name="minatar",
-    make=_make,
+    make=later("munchausen._src.suites.minatar.games", "MinAtar"),
     games=("asterix", "breakout", "freeway", "seaquest", "space_invaders"),
     # Obando-Ceron & Castro 2021 (Revisiting Rainbow), with the network of MinAtar's authors.
     # An agent's own n stays: `iqn` and `m-iqn` are the paper's, 3-step; theirs, 1-step, are
