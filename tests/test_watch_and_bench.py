@@ -178,7 +178,7 @@ def test_a_replay_is_filled_without_another_of_its_size():
     settings = make_settings(["m-dqn"], "atari/Pong", seeds=[0], changes=small)
     frames = jnp.zeros((settings.config.envs, 84, 84), jnp.uint8)
     steps = make_steps(settings.config, envs.spec_of(settings.listing), munchausen=True)
-    regulariser = as_arrays(settings.lanes[0].regulariser)
+    regulariser = as_arrays(settings.lanes[0].config.regulariser)
     lane = jax.eval_shape(steps.init, jax.random.key(0), regulariser, frames)
     memory = bench.filler(actions=6, width=1).lower(lane).compile().memory_analysis()
     assert memory.temp_size_in_bytes < lane.replay.ring.frames.size

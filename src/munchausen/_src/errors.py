@@ -32,6 +32,16 @@ def writing(place: Path | str) -> Iterator[None]:
         ) from error
 
 
+@contextlib.contextmanager
+def refused(doing: str, then: str = "") -> Iterator[None]:
+    """Around a first write to where a user said. Where it cannot be done they are told, with what
+    to do `then`."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot {doing}: {error.strerror}{then}") from error
+
+
 class TrainingDiverged(Exception):
     """A loss, a Q-value or what an environment gave is NaN or infinite. Exits with 1."""
 

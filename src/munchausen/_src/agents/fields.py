@@ -27,12 +27,13 @@ def declare(
 
 def check_range(field: dataclasses.Field, value: Any) -> None:
     """Refuses what is outside the field's range, a schedule where it is so at some step."""
+    help = field.metadata["help"]
     if isinstance(value, Schedule):
         for step, number in value.extremes:
             if wrong := _wrong(field, number):
-                raise UserError(f"{wrong}, which {value} is {step_in_words(step)} ({_help(field)})")
+                raise UserError(f"{wrong}, which {value} is {step_in_words(step)} ({help})")
     elif isinstance(value, int | float) and (wrong := _wrong(field, value)):
-        raise UserError(f"{wrong} ({_help(field)})")
+        raise UserError(f"{wrong} ({help})")
 
 
 def step_in_words(step: int | None) -> str:
@@ -57,10 +58,6 @@ def _wrong(field: dataclasses.Field, number: float | int) -> str | None:
     if math.isinf(number) and field.name != "clip_min":
         return f"{field.name} must be finite, not {number:g}"
     return None
-
-
-def _help(field: dataclasses.Field) -> str:
-    return field.metadata["help"]
 
 
 def parse_value(name: str, hint: Any, value: Any) -> Any:

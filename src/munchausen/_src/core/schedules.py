@@ -56,11 +56,7 @@ class _Ramp(Schedule):
     steps: int | None = None
 
     def __post_init__(self) -> None:
-        _check(self, (self.start, self.end), self._length)
-
-    @property
-    def _length(self) -> tuple[int, ...]:
-        return () if self.steps is None else (self.steps,)
+        _check(self, (self.start, self.end), (self.steps,))
 
     def __call__(self, step: Step) -> Value:
         if self.steps is None:
@@ -79,7 +75,7 @@ class _Ramp(Schedule):
         return replace(self, steps=steps) if self.steps is None else self
 
     def __str__(self) -> str:
-        return _join(self, self.start, self.end, *self._length)
+        return _join(self, self.start, self.end, self.steps)
 
 
 class Linear(_Ramp):
@@ -236,8 +232,9 @@ def _numpy_for(step: Step) -> Any:
     return np if isinstance(step, int | float) else jnp
 
 
-def _join(schedule: Schedule, *numbers: float | int) -> str:
-    return ":".join([type(schedule).__name__.lower(), *map(_spell, numbers)])
+def _join(schedule: Schedule, *numbers: float | int | None) -> str:
+    known = (_spell(number) for number in numbers if number is not None)
+    return ":".join([type(schedule).__name__.lower(), *known])
 
 
 def _spell(number: float | int) -> str:
@@ -253,10 +250,10 @@ def _whole(number: float, text: str) -> int:
     return int(number)
 
 
-def _check(schedule: Schedule, values: tuple[Any, ...], steps: tuple[int, ...]) -> None:
+def _check(schedule: Schedule, values: tuple[Any, ...], steps: tuple[int | None, ...]) -> None:
     for number in values:
         if isinstance(number, bool) or not math.isfinite(number):
             raise UserError(f"{schedule}: {number!r} is no finite number")
     for step in steps:
-        if not 1 <= step < 2**31:
+        if step is not None and not 1 <= step < 2**31:
             raise UserError(f"{schedule}: steps are counted from 1 to 2³¹ - 1, not {step}")

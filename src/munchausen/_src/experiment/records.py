@@ -19,9 +19,6 @@ RECORDS = "records.jsonl"
 CONFIG, MACHINE, RESULT, LOCK = "config.json", "machine.jsonl", "result.json", "lock"
 ACTION_GAPS = "action_gaps.jsonl"  # a line a trajectory of `munchausen evaluate --action-gaps`
 
-# Columns that depend on the clock of the machine; all others are a function of the seed.
-TIMING = ("steps_per_second", "frames_per_second", "seconds")
-
 
 class RecordWriter:
     """Appends rows to a run's records."""

@@ -94,7 +94,7 @@ def make_settings(
     changes: dict[str, Any] | None = None,
     iteration_steps: int | None = None,
     checkpoint_seconds: float | None = None,
-    evaluation_steps: int = 0,
+    evaluation_steps: int | None = None,
 ) -> Settings:
     """Resolves presets, the suite and the user's changes. Several agents must differ in
     (alpha, tau, clip_min) alone, and in these by numbers, not by schedules: only then can they
@@ -130,7 +130,7 @@ def make_settings(
         round_up(iteration, group),
         listing.suite.checkpoint_seconds if checkpoint_seconds is None else checkpoint_seconds,
         tuple((name, getattr(configs[0], name)) for name in changes or {}),
-        evaluation_steps,
+        evaluation_steps or 0,
     )
 
 

@@ -12,6 +12,19 @@ from munchausen._src.errors import UserError, unknown
 RANDOM, HUMAN, SOLVED = "random", "human", "solved"  # of `references`, beside names of agents
 LOOPS = ("device", "host")
 
+# Obando-Ceron & Castro 2021 (Revisiting Rainbow): what their small environments have in common.
+REVISITING_RAINBOW = {
+    "initialiser": "glorot_uniform",
+    "loss": "mse",
+    "stack": 1,
+    "clip_rewards": False,
+    "v_min": -100.0,
+    "v_max": 100.0,
+    "fractions": 32,
+    "target_fractions": 32,
+    "policy_fractions": 32,
+}
+
 
 @dataclass(frozen=True)
 class Preset:

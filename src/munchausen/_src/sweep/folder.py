@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from munchausen._src.errors import UserError
+from munchausen._src.errors import UserError, refused
 from munchausen._src.experiment.folder import lock_folder, write_json
 from munchausen._src.experiment.records import CONFIG, LOCK, RECORDS, RESULT, read_json
 from munchausen._src.sweep.attempt import LOGS, Outcome
@@ -82,13 +82,11 @@ def open_sweep(path: Path, grid: Grid, together: int) -> SweepFolder:
     if saved is not None:
         together = saved[1]  # folders are of so many seeds, whatever this machine would choose
     make_jobs(grid, together)  # a mistake is found before anything is written
-    try:
+    with refused(f"write to {path}"):
         path.mkdir(parents=True, exist_ok=True)
         lock = lock_folder(path, "munchausen sweep")
         write_json(path / SWEEP, {"together": together, "grid": grid.to_json()})
         (path / LOGS).mkdir(exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot write to {path}: {error.strerror}") from error
     return SweepFolder(path, lock)
 
 

@@ -9,7 +9,7 @@ import importlib
 import sys
 
 from munchausen._src.errors import UserError, unknown
-from munchausen._src.suites.suite import RANDOM, SOLVED, Preset, Suite, later
+from munchausen._src.suites.suite import RANDOM, REVISITING_RAINBOW, SOLVED, Preset, Suite, later
 
 CLASSIC = {"CartPole-v1": 50_000, "Acrobot-v1": 100_000, "MountainCar-v0": 200_000,
            "LunarLander-v3": 200_000}  # fmt: skip
@@ -62,22 +62,14 @@ GYM = Suite(
     presets=(
         Preset(
             {
+                **REVISITING_RAINBOW,
                 "network": "mlp",
-                "initialiser": "glorot_uniform",
-                "loss": "mse",
                 "batch_size": 128,
                 "capacity": 50_000,
                 "warmup_steps": 500,
                 "target_period_steps": 100,
                 "epsilon_decay_steps": 10_000,
-                "stack": 1,
-                "clip_rewards": False,
                 "envs": 4,
-                "v_min": -100.0,
-                "v_max": 100.0,
-                "fractions": 32,
-                "target_fractions": 32,
-                "policy_fractions": 32,
             }
         ),
         # DQN is its optimiser, RMSProp: it keeps its own numbers.
