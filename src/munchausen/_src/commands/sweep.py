@@ -38,7 +38,7 @@ from munchausen._src.sweep.grid import (
     paper_grid,
     read_toml,
 )
-from munchausen._src.sweep.local import Arrangement, Backend, LocalBackend, arrange
+from munchausen._src.sweep.local import Arrangement, LocalBackend, arrange
 from munchausen._src.sweep.plan import Job
 from munchausen._src.sweep.schedule import Schedule
 from munchausen._src.sweep.status import JobState, RunStatus, count, read_states, run_statuses
@@ -143,7 +143,6 @@ def _sweep(grid: Grid, out: Path, together: int | None, options: argparse.Namesp
         finish_splits(out, grid, arrangement.together)
         imports = tuple(options.imports)
         jobs = [replace(x, imports=imports) for x in current_jobs(out, grid, arrangement.together)]
-        backend: Backend
         if ray is None:
             backend = LocalBackend(out, slots, stall_seconds)
         else:

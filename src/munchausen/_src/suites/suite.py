@@ -139,11 +139,6 @@ class Listing:
         return self.suite.protocols[self.protocol].prefix if self.protocol else self.suite.name
 
     @property
-    def is_usual(self) -> bool:
-        """Whether its protocol is the one that its suite names first."""
-        return self.protocol == next(iter(self.suite.protocols), None)
-
-    @property
     def presets(self) -> tuple[Preset, ...]:
         more = self.suite.protocols[self.protocol].presets if self.protocol else ()
         return self.suite.presets + more
@@ -153,7 +148,8 @@ class Listing:
         """Agents' published scores are of the usual protocol; random play's and a human's serve
         all, as the literature has it."""
         scores = self.suite.references.get(self.game, {})
-        return {k: v for k, v in scores.items() if self.is_usual or k in (RANDOM, HUMAN)}
+        usual = self.protocol == next(iter(self.suite.protocols), None)
+        return {k: v for k, v in scores.items() if usual or k in (RANDOM, HUMAN)}
 
     @property
     def steps(self) -> int:

@@ -7,6 +7,7 @@ lost life is a terminal for learning while the game goes on.
 
 import re
 
+from munchausen._src.errors import bare
 from munchausen._src.suites.suite import Preset, Protocol, Suite, later, read_scores
 
 # The rows of the paper's table of scores.
@@ -28,16 +29,12 @@ FRAME_SKIP = 4
 FRAME_SHAPE = (84, 84)
 
 
-def _bare(name: str) -> str:
-    return "".join(c for c in name.lower() if c.isalnum())
-
-
-_BY_BARE_NAME = {_bare(game): game for game in GAMES}
+_BY_BARE_NAME = {bare(game): game for game in GAMES}
 
 
 def called(name: str) -> str | None:
     """MsPacman for MsPacman, ms_pacman, MsPacman-v5 and MsPacmanNoFrameskip-v4."""
-    return _BY_BARE_NAME.get(_bare(re.sub(r"(NoFrameskip|Deterministic)?-v\d+$", "", name)))
+    return _BY_BARE_NAME.get(bare(re.sub(r"(NoFrameskip|Deterministic)?-v\d+$", "", name)))
 
 
 _EMULATORS = "munchausen._src.suites.atari.emulators"
