@@ -186,7 +186,7 @@ class Trial:
         return self.report()
 
     def report(self) -> str:
-        frames, clock = self.listing.frames_per_step, self.clock
+        frames, clock = self.listing.suite.frames_per_step, self.clock
         emulators, whole = self.bench.rate("environments"), self.bench.rate("training")
         report = {
             "tried": self.tried,

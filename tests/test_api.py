@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
+from same_runs import TIMING
 
 from munchausen import Agent
 from munchausen._src.errors import UserError
 from munchausen._src.experiment import folder, policy
 from munchausen._src.experiment.accounting import LaneAccount
 from munchausen._src.experiment.checkpoint import list_checkpoints
-from munchausen._src.experiment.records import TIMING, read_records
+from munchausen._src.experiment.records import read_records
 from munchausen._src.experiment.stopping import Interrupted
 
 CARTPOLE = {

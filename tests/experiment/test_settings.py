@@ -58,7 +58,7 @@ def test_a_field_of_a_newer_version(tmp_path):
 
 def test_the_regulariser_is_each_lanes_own():
     settings = make(["adam-dqn", "al", "m-dqn"], seeds=[0, 1])
-    assert [lane.regulariser for lane in settings.lanes] == [
+    assert [lane.config.regulariser for lane in settings.lanes] == [
         (0.0, 0.0, -1.0),
         (0.0, 0.0, -1.0),
         (0.9, 0.0, float("-inf")),

@@ -130,7 +130,7 @@ def test_all_games_by_all_their_names():
     assert len(set(GAMES)) == 60
     for game in GAMES:
         wanted = find(f"atari/{game}")
-        assert (wanted.name, wanted.steps, wanted.iteration_steps) == (
+        assert (wanted.name, wanted.steps, wanted.suite.iteration_steps) == (
             f"atari/{game}",
             50_000_000,
             250_000,

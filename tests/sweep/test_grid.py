@@ -36,16 +36,16 @@ SMALL = {"agents": ["dqn", "m-dqn"], "envs": ["minatar/breakout", "minatar/aster
 
 def test_every_combination_once():
     grid = grid_from(SMALL | {"overrides": {"alpha": [0, 0.5], "n_step": 3}}, "test")
-    runs = [run for job in make_jobs(grid, 1) for run in job.runs]
+    runs = [(job.agent, job.env, *job.seeds, job.changes) for job in make_jobs(grid, 1)]
     assert len(runs) == len(set(runs)) == grid.runs == 16
-    assert {(r.agent, r.env, r.seed, dict(r.changes)["alpha"]) for r in runs} == {
+    assert {(*run, dict(changes)["alpha"]) for *run, changes in runs} == {
         (agent, env, seed, alpha)
         for agent in SMALL["agents"]
         for env in SMALL["envs"]
         for seed in (0, 1)
         for alpha in (0.0, 0.5)
     }
-    assert all(dict(run.changes)["n_step"] == 3 for run in runs)
+    assert all(dict(run[-1])["n_step"] == 3 for run in runs)
 
 
 def test_few_seeds_of_all_before_many_of_few():

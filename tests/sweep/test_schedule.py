@@ -61,7 +61,7 @@ def sweep(
     watch=lambda _: None,
 ):
     grid = grid_from(GRID | {"seeds": seeds}, "test")
-    folder, grid = open_sweep(root, grid, together)
+    folder = open_sweep(root, grid, together)
     try:
         finish_splits(root, grid, together)
         backend = LocalBackend(root, [{}] * slots, stall_seconds)
@@ -205,8 +205,8 @@ def test_a_run_in_use_is_waited_for(tmp_path, behave):
     """By an orphan, or by a node that is thought lost: two must never train one run."""
     behave[0] = "hang"
     root = tmp_path
-    folder, grid = open_sweep(root, grid_from(GRID, "test"), 1)
-    folder.close()
+    grid = grid_from(GRID, "test")
+    open_sweep(root, grid, 1).close()
     [job] = current_jobs(root, grid, 1)
     other = Attempt(job, root, 30.0, {})
     wait_for(lambda: other.poll() or is_live(root / job.name))
@@ -224,8 +224,8 @@ def test_a_run_in_use_is_waited_for(tmp_path, behave):
 def test_a_clock_that_jumps_changes_nothing(tmp_path, behave, monkeypatch):
     """Forward, a run does not look stuck; backward, one that is stuck is still found."""
     behave[0] = "hang"
-    folder, grid = open_sweep(tmp_path, grid_from(GRID, "test"), 1)
-    folder.close()
+    grid = grid_from(GRID, "test")
+    open_sweep(tmp_path, grid, 1).close()
     [job] = current_jobs(tmp_path, grid, 1)
     hours = itertools.count()
     monkeypatch.setattr(time, "time", lambda: 3600.0 * next(hours))
@@ -276,14 +276,15 @@ def wait_for(condition, seconds: float = 60) -> None:
 
 class TestFolder:
     def test_two_sweeps_in_one(self, tmp_path):
-        folder, _ = open_sweep(tmp_path, grid_from(GRID, "test"), 1)
+        folder = open_sweep(tmp_path, grid_from(GRID, "test"), 1)
         with pytest.raises(UserError, match="in use by a running `munchausen sweep`"):
             open_sweep(tmp_path, grid_from(GRID, "test"), 1)
         folder.close()
-        open_sweep(tmp_path, None, None)[0].close()  # the lock that is left is nobody's
+        # The lock that is left is nobody's.
+        open_sweep(tmp_path, grid_from(GRID, "test"), 1).close()
 
     def test_another_grid(self, tmp_path):
-        open_sweep(tmp_path, grid_from(GRID, "test"), 1)[0].close()
+        open_sweep(tmp_path, grid_from(GRID, "test"), 1).close()
         before = (tmp_path / "sweep.json").read_bytes()
         with pytest.raises(UserError, match="agents: the sweep has dqn, you asked for m-dqn"):
             open_sweep(tmp_path, grid_from(GRID | {"agents": "m-dqn"}, "test"), 1)
@@ -291,8 +292,8 @@ class TestFolder:
 
     def test_seeds_stay_together_as_they_were(self, tmp_path):
         grid = grid_from(GRID | {"seeds": 4}, "test")
-        open_sweep(tmp_path, grid, 2)[0].close()
-        open_sweep(tmp_path, grid, 1)[0].close()
+        open_sweep(tmp_path, grid, 2).close()
+        open_sweep(tmp_path, grid, 1).close()
         assert json.loads((tmp_path / "sweep.json").read_text())["together"] == 2
 
     def test_a_folder_of_something_else(self, tmp_path):
@@ -308,7 +309,8 @@ class TestFolder:
             read_states(tmp_path)
 
     def test_a_torn_line_of_attempts(self, tmp_path):
-        folder, grid = open_sweep(tmp_path, grid_from(GRID | {"seeds": 2}, "test"), 1)
+        grid = grid_from(GRID | {"seeds": 2}, "test")
+        folder = open_sweep(tmp_path, grid, 1)
         first, second = current_jobs(tmp_path, grid, 1)
         folder.note(first, Outcome("failed", "a"))
         with open(tmp_path / ATTEMPTS, "ab") as file:

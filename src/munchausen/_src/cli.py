@@ -7,6 +7,7 @@ import sys
 import warnings
 from typing import Any, NoReturn
 
+from munchausen import __version__
 from munchausen._src.commands import COMMANDS
 from munchausen._src.errors import StorageError, TrainingDiverged, UserError, unknown
 from munchausen._src.experiment.stopping import Interrupted
@@ -25,7 +26,7 @@ def make_parser(chosen: str | None) -> Parser:
         description="Munchausen reinforcement learning: every agent of the paper, exact and fast.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=__version__)
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     for name, purpose in COMMANDS.items():
@@ -64,7 +65,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options = _parse(arguments)
         use_program_cache()
-        _import_asked_for(options)
+        from munchausen._src.commands.console import import_named  # not for `--help`: it is slow
+
+        import_named(getattr(options, "imports", []), [getattr(options, "env", None) or ""])
         return _module(options.command).run(options)
     except UserError as error:
         print(f"munchausen: {error}", file=sys.stderr)
@@ -106,24 +109,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def _import_asked_for(options: argparse.Namespace) -> None:
-    """Modules that register environments or agents of the user's own."""
-    from munchausen._src.commands.console import import_named
-
-    import_named(getattr(options, "imports", []), [getattr(options, "env", None) or ""])
-
-
 def _flags(parser: argparse.ArgumentParser, command: str) -> list[str]:
     """The long ones that are shown."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            options = action.choices[command]._option_string_actions
-            return [
-                flag
-                for flag, option in options.items()
-                if flag.startswith("--") and option.help != argparse.SUPPRESS
-            ]
-    return []
+    [subparsers] = [x for x in parser._actions if isinstance(x, argparse._SubParsersAction)]
+    options = subparsers.choices[command]._option_string_actions
+    shown = (name for name, option in options.items() if option.help != argparse.SUPPRESS)
+    return [name for name in shown if name.startswith("--")]
 
 
 def _is_number(text: str) -> bool:
@@ -132,12 +123,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _version() -> str:
-    from munchausen import __version__
-
-    return __version__
 
 
 def entry() -> NoReturn:

@@ -32,6 +32,16 @@ def writing(place: Path | str) -> Iterator[None]:
         ) from error
 
 
+@contextlib.contextmanager
+def refused(doing: str, then: str = "") -> Iterator[None]:
+    """Around a first write to where a user said. Where it cannot be done they are told, with what
+    to do `then`."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot {doing}: {error.strerror}{then}") from error
+
+
 class TrainingDiverged(Exception):
     """A loss, a Q-value or what an environment gave is NaN or infinite. Exits with 1."""
 
@@ -72,8 +82,9 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
 def _likeness(a: str, b: str) -> float:
     """From 0 to 1. Case, hyphens and what stands before a slash are the common slips."""
     pairs = ((a, b), (a.split("/")[-1], b.split("/")[-1]))
-    return max(difflib.SequenceMatcher(None, _bare(x), _bare(y)).ratio() for x, y in pairs)
+    return max(difflib.SequenceMatcher(None, bare(x), bare(y)).ratio() for x, y in pairs)
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
+    """Letters and digits alone: how names are compared that people spell in their own way."""
     return "".join(c for c in text.lower() if c.isalnum())

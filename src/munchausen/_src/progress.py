@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from munchausen._src.experiment.pace import Progress
@@ -18,22 +19,28 @@ def _score(progress: Progress) -> str:
     return f"score {sum(scores) / len(scores):.2f}"
 
 
+def seldom(stream: Any, last: float = -_EVERY_SECONDS) -> Callable[..., None]:
+    """Prints a line every few seconds and no more, except for what is to be said `now`. `last`:
+    when a line is taken to have been printed before."""
+
+    def say(line: str, *, now: bool = False) -> None:
+        nonlocal last
+        if now or time.monotonic() - last >= _EVERY_SECONDS:
+            last = time.monotonic()
+            print(line, file=stream, flush=True)
+
+    return say
+
+
 def _plain(stream: Any) -> Callable[[Progress], None]:
-    last = -_EVERY_SECONDS
+    say = seldom(stream)
 
     def watch(p: Progress) -> None:
-        nonlocal last
-        now = time.monotonic()
         if p.compiling:
             print("compiling …", file=stream, flush=True)
-        elif now - last >= _EVERY_SECONDS or p.step >= p.steps:
-            last = now
-            eta = _eta(p)
-            print(
-                f"{p.step:,}/{p.steps:,} steps  {_score(p)}  {p.speed}  ETA {eta}",
-                file=stream,
-                flush=True,
-            )
+        else:
+            line = f"{p.step:,}/{p.steps:,} steps  {_score(p)}  {p.speed}  ETA {_eta(p)}"
+            say(line, now=p.step >= p.steps)
 
     return watch
 
@@ -59,73 +66,46 @@ def show_progress(name: str, stream: Any = None):
     if not out.isatty():
         yield _plain(out)
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=None),
-        TaskProgressColumn(),
-        TextColumn("[green]{task.fields[score]}"),
-        TextColumn("{task.fields[speed]}"),
-        TextColumn("ETA {task.fields[eta]}"),
-    )
-    with Bar(*columns, console=Console(file=out)) as bar:
-        task = bar.add_task(name, total=1, score="compiling …", speed="", eta="–")
+    fields = ("[green]{task.fields[score]}", "{task.fields[speed]}", "ETA {task.fields[eta]}")
+    first = {"total": 1, "score": "compiling …", "speed": "", "eta": "–"}
+    with _bar(name, out, fields, first) as update:
 
         def watch(p: Progress) -> None:
+            said: dict[str, Any] = {"score": _score(p), "speed": p.speed, "eta": _eta(p)}
             if p.compiling:
-                bar.update(task, completed=p.step, total=p.steps, score="compiling …", speed="")
-                return
-            bar.update(
-                task,
-                completed=p.step,
-                total=p.steps,
-                score=_score(p),
-                speed=p.speed,
-                eta=_eta(p),
-            )
+                said = {"score": "compiling …", "speed": ""}
+            update(completed=p.step, total=p.steps, **said)
 
         yield watch
 
 
 @contextmanager
-def show_counter(name: str, stream: Any = None):
+def show_counter(name: str):
     """Yields a watcher of (done, total, what), for work that is counted. A total of 0 is not
     known."""
-    out = stream or sys.stderr
+    out = sys.stderr
     if not out.isatty():
-        yield _plain_counter(name, out)
+        # Silent when it is quick: the first line comes after a few seconds.
+        say = seldom(out, time.monotonic())
+        yield lambda done, total, what="": say(
+            f"{name}: {done:,}{f' of {total:,}' if total else ''}  {what}".rstrip()
+        )
         return
+    from rich.progress import TimeElapsedColumn
+
+    columns = ("[green]{task.fields[what]}", TimeElapsedColumn())
+    with _bar(name, out, columns, {"total": None, "what": ""}, transient=True) as update:
+        yield lambda done, total, what="": update(completed=done, total=total or None, what=what)
+
+
+@contextmanager
+def _bar(name: str, out: Any, columns: tuple[Any, ...], first: dict[str, Any], **options: Any):
+    """Yields what updates a bar on a terminal. `columns` stand behind it; `first` is what they
+    say before the first update."""
     from rich.console import Console
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TaskProgressColumn
     from rich.progress import Progress as Bar
 
-    columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=None),
-        TaskProgressColumn(),
-        TextColumn("[green]{task.fields[what]}"),
-        TimeElapsedColumn(),
-    )
-    with Bar(*columns, console=Console(file=out), transient=True) as bar:
-        task = bar.add_task(name, total=None, what="")
-        yield lambda done, total, what="": bar.update(
-            task, completed=done, total=total or None, what=what
-        )
-
-
-def _plain_counter(name: str, stream: Any) -> Callable[..., None]:
-    """Silent when it is quick: the first line comes after a few seconds."""
-    last = time.monotonic()
-
-    def watch(done: int, total: int, what: str = "") -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= _EVERY_SECONDS:
-            last = now
-            of = f" of {total:,}" * bool(total)
-            print(f"{name}: {done:,}{of}  {what}".rstrip(), file=stream, flush=True)
-
-    return watch
+    shown = ("[bold]{task.description}", BarColumn(bar_width=None), TaskProgressColumn(), *columns)
+    with Bar(*shown, console=Console(file=out), **options) as bar:
+        yield partial(bar.update, bar.add_task(name, **first))

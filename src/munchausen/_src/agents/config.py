@@ -3,6 +3,7 @@ a key in a run's `config.json` under the same name."""
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
 from munchausen._src.agents.fields import (
@@ -22,9 +23,9 @@ from munchausen._src.networks.layers import InitialiserName
 HeadName = Literal["expected", "categorical", "quantile", "implicit"]
 Precision = Literal["tf32", "float32"]
 
-# Sources of the numbers.
-_PAPER = "Munchausen RL, table of appendix B"
-_DOPAMINE = "Dopamine's configurations, which the paper starts from"
+# Fields by where their numbers come from.
+_paper = partial(declare, source="Munchausen RL, table of appendix B")
+_dopamine = partial(declare, source="Dopamine's configurations, which the paper starts from")
 
 
 @dataclass(frozen=True)
@@ -38,42 +39,32 @@ class AgentConfig:
     # The regulariser: what makes it Munchausen.
     alpha: float | Schedule = declare(0.0, "weight of the scaled log-policy in the reward", 0, 1)
     tau: float | Schedule = declare(0.0, "temperature of the entropy; 0 is the hard maximum", 0)
-    clip_min: float = declare(
-        -1.0, "l0, lower clip of τ ln π; -inf is no clip", None, 0, source=_PAPER
-    )
+    clip_min: float = _paper(-1.0, "l0, lower clip of τ ln π; -inf is no clip", None, 0)
 
     # The return estimate and its loss.
     head: HeadName = declare("expected", "how the return is estimated")
-    loss: Literal["huber", "mse"] = declare("huber", "loss of the expected head", source=_DOPAMINE)
-    atoms: int = declare(51, "atoms of the categorical head", 2, source=_DOPAMINE)
-    v_min: float = declare(-10.0, "lowest atom", source=_DOPAMINE)
-    v_max: float = declare(10.0, "highest atom", source=_DOPAMINE)
-    quantiles: int = declare(200, "quantiles of the quantile head", 1, source=_DOPAMINE)
-    fractions: int = declare(
-        64, "N, fractions of the implicit head's online network", 1, source=_DOPAMINE
-    )
-    target_fractions: int = declare(64, "N', fractions of its target network", 1, source=_DOPAMINE)
-    policy_fractions: int = declare(
-        32, "K, fractions behind each of its policies", 1, source=_DOPAMINE
-    )
-    cosines: int = declare(64, "size of its cosine embedding", 1, source=_DOPAMINE)
-    kappa: float = declare(1.0, "Huber threshold of the quantile losses", 1e-6, source=_DOPAMINE)
-    discount: float = declare(0.99, "γ", 0, 1, source=_PAPER)
-    n_step: int = declare(1, "steps folded into one transition", 1, source=_DOPAMINE)
+    loss: Literal["huber", "mse"] = _dopamine("huber", "loss of the expected head")
+    atoms: int = _dopamine(51, "atoms of the categorical head", 2)
+    v_min: float = _dopamine(-10.0, "lowest atom")
+    v_max: float = _dopamine(10.0, "highest atom")
+    quantiles: int = _dopamine(200, "quantiles of the quantile head", 1)
+    fractions: int = _dopamine(64, "N, fractions of the implicit head's online network", 1)
+    target_fractions: int = _dopamine(64, "N', fractions of its target network", 1)
+    policy_fractions: int = _dopamine(32, "K, fractions behind each of its policies", 1)
+    cosines: int = _dopamine(64, "size of its cosine embedding", 1)
+    kappa: float = _dopamine(1.0, "Huber threshold of the quantile losses", 1e-6)
+    discount: float = _paper(0.99, "γ", 0, 1)
+    n_step: int = _dopamine(1, "steps folded into one transition", 1)
 
     # The network and its optimiser.
-    network: str | TorsoFactory = declare(
-        "nature", f"torso: {', '.join(TORSOS)}, or MODULE:NAME of your own", source=_PAPER
+    network: str | TorsoFactory = _paper(
+        "nature", f"torso: {', '.join(TORSOS)}, or MODULE:NAME of your own"
     )
-    initialiser: InitialiserName = declare(
-        "glorot_uniform", "initialiser of all weights", source=_DOPAMINE
-    )
-    optimizer: Literal["adam", "rmsprop"] = declare(
-        "adam", "rmsprop is centred, decay 0.95", source=_PAPER
-    )
-    learning_rate: float | Schedule = declare(5e-5, "step size", 1e-12, source=_PAPER)
-    optimizer_eps: float = declare(3.125e-4, "ε of the optimiser", 0, source=_DOPAMINE)
-    batch_size: int = declare(32, "transitions in a gradient step", 1, source=_PAPER)
+    initialiser: InitialiserName = _dopamine("glorot_uniform", "initialiser of all weights")
+    optimizer: Literal["adam", "rmsprop"] = _paper("adam", "rmsprop is centred, decay 0.95")
+    learning_rate: float | Schedule = _paper(5e-5, "step size", 1e-12)
+    optimizer_eps: float = _dopamine(3.125e-4, "ε of the optimiser", 0)
+    batch_size: int = _paper(32, "transitions in a gradient step", 1)
     precision: Precision = declare(
         "tf32",
         "factors of matrix products on a GPU, of 11 bits or 24; sums have 24. A CPU has float32",
@@ -82,37 +73,31 @@ class AgentConfig:
 
     # The replay.
     replay: Literal["uniform", "prioritised"] = declare("uniform", "how transitions are drawn")
-    capacity: int = declare(1_000_000, "transitions kept", 2, source=_PAPER)
-    warmup_steps: int = declare(20_000, "steps before the first gradient step", 1, source=_DOPAMINE)
-    stack: int = declare(4, "frames in an observation", 1, source=_DOPAMINE)
-    clip_rewards: bool = declare(True, "learn from rewards clipped to [-1, 1]", source=_DOPAMINE)
+    capacity: int = _paper(1_000_000, "transitions kept", 2)
+    warmup_steps: int = _dopamine(20_000, "steps before the first gradient step", 1)
+    stack: int = _dopamine(4, "frames in an observation", 1)
+    clip_rewards: bool = _dopamine(True, "learn from rewards clipped to [-1, 1]")
 
     # The rhythm of acting and learning.
     envs: int = declare(1, "environments stepped at once; 1 is Algorithm 1 step by step", 1)
-    update_period_steps: int = declare(4, "steps for each gradient step", 1, source=_PAPER)
-    target_period_steps: int = declare(
-        8_000, "steps between copies to the target network", 1, source=_PAPER
-    )
+    update_period_steps: int = _paper(4, "steps for each gradient step", 1)
+    target_period_steps: int = _paper(8_000, "steps between copies to the target network", 1)
 
     # Exploration.
     exploration: Literal["greedy", "stochastic"] = declare(
         "greedy", "what is done when not at random: the greedy action, or a draw from softmax(q/τ)"
     )
-    epsilon: float | Schedule = declare(
+    epsilon: float | Schedule = _paper(
         0.01,
         "final probability of a random action; a schedule is the probability itself, at each step",
         0,
         1,
-        source=_PAPER,
     )
-    epsilon_decay_steps: int = declare(
-        250_000,
-        "linear decay from 1, after the warm-up; not used where epsilon is a schedule",
-        1,
-        source=_PAPER,
+    epsilon_decay_steps: int = _paper(
+        250_000, "linear decay from 1, after the warm-up; not used where epsilon is a schedule", 1
     )
-    evaluation_epsilon: float = declare(
-        0.001, "probability of a random action when evaluating", 0, 1, source=_DOPAMINE
+    evaluation_epsilon: float = _dopamine(
+        0.001, "probability of a random action when evaluating", 0, 1
     )
 
     def __post_init__(self) -> None:
@@ -147,7 +132,7 @@ class AgentConfig:
             raise UserError(
                 f"this version has no field {', '.join(newer)}: a newer one made it, use that"
             )
-        return AgentConfig(**{k: parse_value(k, HINTS[k], v) for k, v in data.items()})
+        return AgentConfig(**{k: parse_field(k, v) for k, v in data.items()})
 
     @property
     def ticks_per_group(self) -> int:
@@ -183,10 +168,6 @@ class LaneSpec(NamedTuple):
     seed: int
     config: AgentConfig
 
-    @property
-    def regulariser(self) -> Regulariser:
-        return self.config.regulariser
-
 
 FIELDS: dict[str, dataclasses.Field] = {f.name: f for f in dataclasses.fields(AgentConfig)}
 HINTS: dict[str, Any] = get_type_hints(AgentConfig)
@@ -196,12 +177,14 @@ SCHEDULABLE = tuple(name for name, hint in HINTS.items() if Schedule in get_args
 
 def override(config: AgentConfig, changes: dict[str, Any]) -> AgentConfig:
     """`config` with some fields changed, each checked for name, type and range."""
-    values = {}
-    for name, value in changes.items():
-        if name not in FIELDS:
-            raise unknown("field", name, FIELDS)
-        values[name] = parse_value(name, HINTS[name], value)
-    return dataclasses.replace(config, **values)
+    return dataclasses.replace(config, **{k: parse_field(k, v) for k, v in changes.items()})
+
+
+def parse_field(name: str, value: Any) -> Any:
+    """What is given for a field, as its type."""
+    if name not in FIELDS:
+        raise unknown("field", name, FIELDS)
+    return parse_value(name, HINTS[name], value)
 
 
 def _check_together(config: AgentConfig) -> None:

@@ -28,12 +28,13 @@ def declare(
 
 def check_range(field: dataclasses.Field, value: Any) -> None:
     """Refuses what is outside the field's range, a schedule where it is so at some step."""
+    help = field.metadata["help"]
     if isinstance(value, Schedule):
         for step, number in value.extremes:
             if wrong := _wrong(field, number):
-                raise UserError(f"{wrong}, which {value} is {step_in_words(step)} ({_help(field)})")
+                raise UserError(f"{wrong}, which {value} is {step_in_words(step)} ({help})")
     elif isinstance(value, int | float) and (wrong := _wrong(field, value)):
-        raise UserError(f"{wrong} ({_help(field)})")
+        raise UserError(f"{wrong} ({help})")
 
 
 def step_in_words(step: int | None) -> str:
@@ -60,10 +61,6 @@ def _wrong(field: dataclasses.Field, number: float | int) -> str | None:
     return None
 
 
-def _help(field: dataclasses.Field) -> str:
-    return field.metadata["help"]
-
-
 def parse_value(name: str, hint: Any, value: Any) -> Any:
     """`value` as the type of its field; text as a command line gives it is understood."""
     if Schedule in get_args(hint):
@@ -85,20 +82,16 @@ def parse_value(name: str, hint: Any, value: Any) -> Any:
         return value
     if isinstance(value, bool):
         raise wrong
-    if hint is int:
+    if hint in (int, float):
         try:
-            return int(value) if isinstance(value, str) else _whole(value)
-        except (TypeError, ValueError, OverflowError):
-            pass
-        try:
-            return _whole(float(value))  # 1e6
+            number = float(value)  # 1e6 is whole too
         except (TypeError, ValueError, OverflowError):
             raise wrong from None
-    if hint is float:
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise wrong from None
+        if hint is float:
+            return number
+        if not number.is_integer():
+            raise wrong
+        return int(number)
     if not isinstance(value, str):
         raise wrong
     return value
@@ -132,14 +125,19 @@ def parse_whole(name: str, value: Any, least: int) -> int:
     return number
 
 
+def parse_text(name: str, value: Any) -> str:
+    return parse_value(name, str, value)
+
+
+def parse_seconds(name: str, value: Any) -> float:
+    number = parse_value(name, float, value)
+    if not 0 <= number < math.inf:
+        raise UserError(f"{name} must be at least 0 and finite, not {value}")
+    return number
+
+
 def parse_probability(name: str, value: Any) -> float:
     number = parse_value(name, float, value)
     if not 0 <= number <= 1:
         raise UserError(f"{name} must be in [0, 1], not {number:g}")
     return number
-
-
-def _whole(number: Any) -> int:
-    if int(number) != number:
-        raise ValueError
-    return int(number)

@@ -7,8 +7,8 @@ Sources are quoted where a number comes from.
 import math
 from typing import Any
 
-from munchausen._src.agents.config import DEFAULTS, FIELDS, HINTS, AgentConfig, override
-from munchausen._src.agents.fields import check_range, parse_value
+from munchausen._src.agents.config import DEFAULTS, FIELDS, AgentConfig, parse_field
+from munchausen._src.agents.fields import check_range
 from munchausen._src.errors import UserError, unknown
 from munchausen._src.suites import presets_of
 
@@ -86,9 +86,8 @@ def register_agent(
     if base is not None and base not in AGENTS:
         raise unknown("agent", base, AGENTS)
     for field, value in fields.items():
-        if field not in FIELDS:
-            raise unknown("field", field, FIELDS)
-        check_range(FIELDS[field], parse_value(field, HINTS[field], value))
+        parsed = parse_field(field, value)
+        check_range(FIELDS[field], parsed)
     AGENTS[name] = (AGENTS[base] if base else {}) | fields
     DESCRIPTIONS[name] = description or (f"{base}, changed" if base else "")
 
@@ -101,4 +100,4 @@ def resolve(agent: str, suite: str) -> AgentConfig:
     for preset in presets_of(suite):
         if preset.fits(values):
             values |= preset.values
-    return override(AgentConfig(), values)
+    return AgentConfig(**{name: parse_field(name, value) for name, value in values.items()})

@@ -29,21 +29,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    agents(options.agent, options.env, as_json=options.json)
-    return 0
-
-
-def agents(agent: str | None, env: str | None, *, as_json: bool) -> None:
+    agent, env = options.agent, options.env
     suite = find(env).prefix if env else "atari"
     if agent is not None:
         values = resolve(agent, suite).to_json()
-        if as_json:
+        if options.json:
             print(json.dumps({"name": agent, **values}))
-            return
+            return 0
         print(f"{agent}: {DESCRIPTIONS[agent]} ({env or 'Atari, as in the paper'})")
         for name, value in values.items():
             print(f"  {name:<22} {value}")
-        return
+        return 0
     rows = [
         {
             "name": name,
@@ -52,7 +48,8 @@ def agents(agent: str | None, env: str | None, *, as_json: bool) -> None:
         }
         for name in AGENTS
     ]
-    if as_json:
+    if options.json:
         print(json.dumps(rows))
-        return
-    table(rows, ("name", *_COLUMNS, "description"))
+    else:
+        table(rows, ("name", *_COLUMNS, "description"))
+    return 0

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     seconds = whole("seconds", options.seconds, 1) or 10
     resources.check_memory(settings)
     rates = measure(settings, float(seconds), say)
-    frames = settings.listing.frames_per_step
+    frames = settings.listing.suite.frames_per_step
     unit = "frames" if frames > 1 else "steps"
     result = {
         "env": settings.env,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from munchausen._src.agents.fields import parse_whole
-from munchausen._src.suites import import_by_name, import_module_of
+from munchausen._src.suites import import_by_name, module_of
 
 
 def whole(name: str, value: str | None, low: int) -> int | None:
@@ -37,13 +37,11 @@ def program() -> str:
 def import_named(modules: Iterable[str], envs: Iterable[str]) -> None:
     """Modules that the user names, by themselves or in `gym/module:ID`. They are found from here,
     as a script's would be."""
-    modules, envs = list(modules), [env for env in envs if ":" in env]
-    if modules or envs:
+    named = [*modules, *filter(None, map(module_of, envs))]
+    if named:
         sys.path.insert(0, os.getcwd())
-    for module in modules:
+    for module in named:
         import_by_name(module)
-    for env in envs:
-        import_module_of(env)
 
 
 def speaker(as_json: bool) -> Callable[[str], None]:

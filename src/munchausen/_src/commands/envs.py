@@ -9,10 +9,7 @@ from munchausen._src.suites.registry import SUITES
 
 DESCRIPTION = "The environments there are presets for."
 
-_FACTS = (
-    *("loop", "steps", "iteration_steps", "checkpoint_seconds", "asynchronous"),
-    "frames_per_step",
-)
+_FACTS = ("iteration_steps", "checkpoint_seconds", "asynchronous", "frames_per_step")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,24 +17,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    envs(as_json=options.json)
-    return 0
-
-
-def envs(*, as_json: bool) -> None:
     rows = [
         {
             "name": listing.name,
             "suite": listing.suite.name,
-            **{fact: getattr(listing, fact) for fact in _FACTS},
+            "loop": listing.suite.loop,
+            "steps": listing.steps,
+            **{fact: getattr(listing.suite, fact) for fact in _FACTS},
             "random": listing.references.get(RANDOM),
         }
         for listing in listings()
     ]
-    if as_json:
+    if options.json:
         print(json.dumps(rows))
-        return
+        return 0
     table(rows, ("name", "suite", "loop", "steps", "iteration_steps", "random"))
     for suite in SUITES.values():
         if suite.about:
             print(suite.about)
+    return 0

@@ -11,7 +11,7 @@ import numpy as np
 
 from munchausen._src.agents.fields import parse_probability
 from munchausen._src.commands.console import speaker, whole
-from munchausen._src.errors import UserError
+from munchausen._src.errors import UserError, refused
 from munchausen._src.evidence.metrics.reference import random_score
 from munchausen._src.experiment.evaluation import Evaluation, evaluate
 from munchausen._src.experiment.folder import load_settings
@@ -73,7 +73,9 @@ def run(options: argparse.Namespace) -> int:
         )
         reports.append(_summary(path, policy, epsilon, result))
         if result.gaps is not None:
-            file = _write_gaps(path, spec.agent, spec.seed, result.gaps)
+            with refused(f"write to {path}"):
+                each = (gaps.tolist() for gaps in result.gaps)
+                file = write_action_gaps(path, spec.agent, spec.seed, each)
             say(f"mean action gap {reports[-1]['action_gap']:.4g}; along each trajectory: {file}")
         _say_summary(reports[-1], say)
     if options.json:
@@ -137,10 +139,3 @@ def _say_means(reports: list[dict[str, Any]], say: Callable[[str], None]) -> Non
         spread = f" ± {error:.2f} (standard error over seeds)" if error is not None else ""
         seeds = f"{len(means)} seed{'s' * (len(means) != 1)}"
         say(f"{agent}, {seeds}: mean return {np.mean(means):.2f}{spread}")
-
-
-def _write_gaps(run: Path, agent: str, seed: int, gaps: list[np.ndarray]) -> Path:
-    try:
-        return write_action_gaps(run, agent, seed, (x.tolist() for x in gaps))
-    except OSError as error:
-        raise UserError(f"cannot write to {run}: {error.strerror}") from error

@@ -3,8 +3,8 @@
 import argparse
 from typing import Any, Literal, get_args, get_origin
 
-from munchausen._src.agents.config import FIELDS, HINTS, SCHEDULABLE
-from munchausen._src.agents.fields import parse_value, range_in_words
+from munchausen._src.agents.config import FIELDS, HINTS, SCHEDULABLE, parse_field
+from munchausen._src.agents.fields import range_in_words
 from munchausen._src.errors import UserError
 
 SCHEDULES = """\
@@ -12,32 +12,39 @@ a SCHEDULE changes with the agent step: linear:START:END:STEPS, cosine:… and e
 without :STEPS over the run; piecewise:VALUE:STEP:VALUE…"""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("fields of the agent, by default the preset's", SCHEDULES)
-    for name in FIELDS:
-        flag = "--" + name.replace("_", "-")
-        group.add_argument(flag, dest=name, metavar=metavar(name), help=help_of(name))
+def add(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """With `several`, of a sweep: lists of values, and `--envs` is of names."""
+    what = ": one value, or several to compare" if several else ", by default the preset's"
+    group = parser.add_argument_group(f"fields of the agent{what}", SCHEDULES)
+    for name, field in FIELDS.items():
+        flag = "env_count" if several and name == "envs" else name
+        limits = f" ({words})" if (words := range_in_words(field)) else ""
+        group.add_argument(
+            "--" + flag.replace("_", "-"),
+            dest="field_" * several + name,
+            metavar=_metavar(name) + "[,…]" * several,
+            help=(field.metadata["help"] + limits).replace("%", "%%"),
+        )
 
 
-def metavar(name: str) -> str:
+def _metavar(name: str) -> str:
     """Its choices, where it has a few."""
     if name in SCHEDULABLE:
         return "X|SCHEDULE"
     return "|".join(get_args(HINTS[name])) if get_origin(HINTS[name]) is Literal else "X"
 
 
-def help_of(name: str) -> str:
-    field = FIELDS[name]
-    limits = f" ({words})" if (words := range_in_words(field)) else ""
-    return (field.metadata["help"] + limits).replace("%", "%%")
+def given(options: argparse.Namespace, prefix: str = "") -> dict[str, str]:
+    """Those that were, as text. `prefix`: of their names in `options`."""
+    values = {name: getattr(options, prefix + name) for name in FIELDS}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def read(options: argparse.Namespace) -> dict[str, Any]:
-    """Those that were given."""
-    given = {name: getattr(options, name) for name in FIELDS}
-    if "/" in (given["envs"] or ""):
+    texts = given(options)
+    if "/" in texts.get("envs", ""):
         raise UserError(
             "--envs is how many environments step at once; the name of one goes to --env "
-            f"{given['envs']}"
+            f"{texts['envs']}"
         )
-    return {k: parse_value(k, HINTS[k], v) for k, v in given.items() if v is not None}
+    return {name: parse_field(name, text) for name, text in texts.items()}

@@ -1,6 +1,7 @@
 """`munchausen report`: from runs and published curves to a page, tables and figures."""
 
 import argparse
+import itertools
 import json
 import re
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 from munchausen._src.agents import AgentConfig
 from munchausen._src.commands.console import printable, speaker, table, whole
-from munchausen._src.errors import UserError, unknown
+from munchausen._src.errors import UserError, refused, unknown
 from munchausen._src.evidence.figures.everything import save_figures
 from munchausen._src.evidence.metrics.alignment import LAST_ITERATIONS, SAME_LENGTH
 from munchausen._src.evidence.metrics.reading import read_table
@@ -79,7 +80,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         text = FORMATS[options.format](results)
     if out is not None:
-        _write(out, text)
+        with refused(f"write {out}"):
+            out.write_text(text, encoding="utf-8")
     figures = [] if options.figures is None else _write_figures(results, options.figures)
     if options.json:
         written = [str(out)] * (out is not None) + figures
@@ -134,26 +136,14 @@ def _title(paths: list[Path]) -> str:
     return "Report on " + ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
-
-
 def _write_figures(results: Results, folder: Path) -> list[str]:
-    try:
-        with show_counter("drawing") as watch:
-            names = []
-            return [
-                str(path)
-                for path in save_figures(
-                    results.aligned,
-                    results.comparisons,
-                    folder,
-                    results.last,
-                    lambda name: (names.append(name), watch(len(names), 0))[1],
-                )
-            ]
-    except OSError as error:
-        raise UserError(f"cannot write to {folder}: {error.strerror}") from error
+    drawn = itertools.count(1)
+    with refused(f"write to {folder}"), show_counter("drawing") as watch:
+        paths = save_figures(
+            results.aligned,
+            results.comparisons,
+            folder,
+            results.last,
+            lambda _: watch(next(drawn), 0),
+        )
+        return [str(path) for path in paths]

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from munchausen._src.agents.config import FIELDS
 from munchausen._src.agents.fields import parse_value
 from munchausen._src.commands import field_flags
 from munchausen._src.commands.console import import_named, printable, program, speaker, table, whole
@@ -39,9 +38,10 @@ from munchausen._src.sweep.grid import (
     paper_grid,
     read_toml,
 )
-from munchausen._src.sweep.local import Arrangement, Backend, LocalBackend, arrange
+from munchausen._src.sweep.local import Arrangement, LocalBackend, arrange
+from munchausen._src.sweep.plan import Job
 from munchausen._src.sweep.schedule import Schedule
-from munchausen._src.sweep.status import RunStatus, count, read_states, run_statuses
+from munchausen._src.sweep.status import JobState, RunStatus, count, read_states, run_statuses
 
 DESCRIPTION = """\
 Train every agent on every environment with every seed. Started again, it skips what is done,
@@ -84,15 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--address", help="of the Ray cluster (default: the one Ray finds)")
     parser.add_argument("--gpu-fraction", help="of a GPU for each process: 0.5 puts two on one")
     parser.add_argument("--cpus", default="1", help="of a Ray node for each process (default 1)")
-    group = parser.add_argument_group(
-        "fields of the agent: one value, or several to compare", field_flags.SCHEDULES
-    )
-    for name in FIELDS:
-        flag = "--env-count" if name == "envs" else "--" + name.replace("_", "-")
-        value = field_flags.metavar(name)
-        group.add_argument(
-            flag, dest=f"field_{name}", metavar=f"{value}[,…]", help=field_flags.help_of(name)
-        )
+    field_flags.add(parser, several=True)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -146,12 +138,11 @@ def _sweep(grid: Grid, out: Path, together: int | None, options: argparse.Namesp
     stall_seconds = _positive("stall_seconds", options.stall_seconds)
     retries = whole("retries", options.retries, 0) or 0
     arrangement, ray, slots = _arrange(grid, together, options)
-    folder, grid = open_sweep(out, grid, arrangement.together)
+    folder = open_sweep(out, grid, arrangement.together)
     try:
         finish_splits(out, grid, arrangement.together)
         imports = tuple(options.imports)
         jobs = [replace(x, imports=imports) for x in current_jobs(out, grid, arrangement.together)]
-        backend: Backend
         if ray is None:
             backend = LocalBackend(out, slots, stall_seconds)
         else:
@@ -194,11 +185,9 @@ def _arrange(
     return arrangement, None, slots
 
 
-def _report(out: Path, states: dict[Any, Any], say: Any, *, as_json: bool) -> int:
-    rows = [row for job, state in states.items() for row in run_statuses(out, job, state)]
+def _report(out: Path, states: dict[Job, JobState], say: Any, *, as_json: bool) -> int:
+    rows = _rows(out, states, as_json=as_json)
     failed = [row for row in rows if row.status == "failed"]
-    if as_json:
-        print(json.dumps({"sweep": str(out), **count(rows), "runs": _as_json(rows)}))
     say("")
     say(summary(rows))
     for row in failed:
@@ -212,10 +201,8 @@ def _report(out: Path, states: dict[Any, Any], say: Any, *, as_json: bool) -> in
 
 
 def show_status(path: Path, *, as_json: bool) -> int:
-    states = read_states(path)
-    rows = [row for job, state in states.items() for row in run_statuses(path, job, state)]
+    rows = _rows(path, read_states(path), as_json=as_json)
     if as_json:
-        print(json.dumps({"sweep": str(path), **count(rows), "runs": _as_json(rows)}))
         return 0
     cells = [table_row(row) for row in rows]
     table(cells, tuple(cells[0]))
@@ -227,8 +214,13 @@ def show_status(path: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _as_json(rows: list[RunStatus]) -> list[dict[str, Any]]:
-    return [row._asdict() | {"folder": str(row.folder)} for row in rows]
+def _rows(path: Path, states: dict[Job, JobState], *, as_json: bool) -> list[RunStatus]:
+    """What has become of each run, printed for machines too where that is asked for."""
+    rows = [row for job, state in states.items() for row in run_statuses(path, job, state)]
+    if as_json:
+        runs = [row._asdict() | {"folder": str(row.folder)} for row in rows]
+        print(json.dumps({"sweep": str(path), **count(rows), "runs": runs}))
+    return rows
 
 
 def _grid(base: Grid | None, options: argparse.Namespace) -> Grid:
@@ -236,8 +228,7 @@ def _grid(base: Grid | None, options: argparse.Namespace) -> Grid:
     if options.paper:
         base = paper_grid()
     given = {k: getattr(options, k) for k in _GRID if getattr(options, k) is not None}
-    fields = {k: getattr(options, f"field_{k}") for k in FIELDS}
-    fields = {k: v for k, v in fields.items() if v is not None}
+    fields = field_flags.given(options, "field_")
     if base is None and not given.keys() >= {"agents", "envs"}:
         missing = " and ".join(f"--{k}" for k in ("agents", "envs") if k not in given)
         raise UserError(f"name {missing}, or a TOML file, --paper, or --out of a sweep")

@@ -1,6 +1,5 @@
 """`munchausen sweep --dry-run`: the plan, its time and its disk."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -30,8 +29,13 @@ def show_plan(
     say(f"{_count(grid.runs, 'run')} in {_count(len(jobs), 'process')}, {arrangement.in_words}")
     rates = (lambda _: rate) if rate else measured(2.0, say)
     # Measured with as many cores as a process of the sweep would have.
-    with _environment(environment):
+    before = dict(os.environ)
+    os.environ.update(environment)
+    try:
         cost = estimate(configurations(grid), arrangement.together, arrangement.slots, rates)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
     if as_json:
         print(json.dumps(_plan_json(grid, out, len(jobs), arrangement, cost)))
         return
@@ -69,17 +73,6 @@ def _plan_json(
         "disk_free_bytes": _free(out),
         "steps_per_second": cost.rates,
     }
-
-
-@contextlib.contextmanager
-def _environment(changes: dict[str, str]):
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 def _count(number: int, what: str) -> str:

@@ -1,14 +1,13 @@
 """The live table of a sweep, and its plain form."""
 
 import sys
-import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from munchausen._src.commands.console import printable
-from munchausen._src.progress import clock
+from munchausen._src.progress import clock, seldom
 from munchausen._src.sweep.plan import Job
 from munchausen._src.sweep.status import (
     JobState,
@@ -18,7 +17,6 @@ from munchausen._src.sweep.status import (
     seconds_left,
 )
 
-_EVERY_SECONDS = 5.0
 _MOST_ROWS = 20
 
 Watch = Callable[[dict[Job, JobState]], None]
@@ -42,9 +40,9 @@ class Board:
 
 
 @contextmanager
-def show_sweep(root: Path, stream: Any = None):
-    """Yields the watcher to hand to a schedule. On standard error by default."""
-    out = stream or sys.stderr
+def show_sweep(root: Path):
+    """Yields the watcher to hand to a schedule."""
+    out = sys.stderr
     board = Board(root)
     if not out.isatty():
         yield _plain(board, out)
@@ -61,21 +59,18 @@ def show_sweep(root: Path, stream: Any = None):
 
 
 def _plain(board: Board, stream: Any) -> Watch:
-    last = -_EVERY_SECONDS
+    say = seldom(stream)
     known: set[tuple[Any, ...]] | None = None
 
     def watch(states: dict[Job, JobState]) -> None:
-        nonlocal last, known
+        nonlocal known
         rows = board.rows(states)
         over = {(run_name(r), r.status, _score(r), r.error) for r in rows if _is_over(r)}
         for name, status, score, error in sorted(over - (over if known is None else known)):
             words = printable(error) or f"score {score}"
             print(f"{status}: {name}  {words}", file=stream, flush=True)
         known = over
-        now = time.monotonic()
-        if now - last >= _EVERY_SECONDS or all(_is_over(r) for r in rows):
-            last = now
-            print(summary(rows), file=stream, flush=True)
+        say(summary(rows), now=all(_is_over(r) for r in rows))
 
     return watch
 
@@ -105,8 +100,7 @@ def render(rows: list[RunStatus]) -> Any:
 
 
 def table_row(row: RunStatus) -> dict[str, str]:
-    left = (row.steps - row.step) / row.steps_per_second if row.steps_per_second else None
-    show_left = row.status == "running" and left is not None
+    running = row.status == "running" and row.steps_per_second
     return {
         "agent": printable(row.label),
         "environment": printable(row.env),
@@ -114,7 +108,7 @@ def table_row(row: RunStatus) -> dict[str, str]:
         "status": row.status,
         "progress": f"{row.step:,}/{row.steps:,}",
         "score": _score(row),
-        "ETA": clock(left) if show_left and left is not None else "",
+        "ETA": clock((row.steps - row.step) / running) if running else "",
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from munchausen._src.commands.console import table, whole
-from munchausen._src.errors import UserError
+from munchausen._src.errors import refused
 from munchausen._src.progress import show_counter
 
 DESCRIPTION = (
@@ -33,7 +33,8 @@ def run(options: argparse.Namespace) -> int:
     mdps = whole("mdps", options.mdps, 1) or DEFAULT_MDPS
     seed = whole("seed", options.seed, 0) or 0
     if options.figures is not None:
-        _make_folder(options.figures)
+        with refused(f"make the folder {options.figures}", "; give --figures another"):
+            options.figures.mkdir(parents=True, exist_ok=True)
     results = _check(chosen, mdps, seed)
     passed = all(result.passed for result in results)
     figures = [] if options.figures is None else save_figures(options.figures, seed)
@@ -64,18 +65,12 @@ def _check(chosen: list[Any], mdps: int, seed: int) -> list[Any]:
     total = mdps * len(chosen)
     with show_counter("theory") as advance:
         for i, theorem in enumerate(chosen):
-            before = i * mdps
-            advance(before, total, theorem.name)
-            results.append(
-                run_theorem(
-                    theorem,
-                    batch,
-                    seed=seed,
-                    watch=lambda done, before=before, name=theorem.name: advance(
-                        before + done, total, name
-                    ),
-                )
-            )
+
+            def watch(done: int, before: int = i * mdps, name: str = theorem.name) -> None:
+                advance(before + done, total, name)
+
+            watch(0)
+            results.append(run_theorem(theorem, batch, seed=seed, watch=watch))
     return results
 
 
@@ -135,15 +130,6 @@ def save_figures(folder: Path, seed: int) -> list[Path]:
             paths.append(path)
         advance(len(jobs), len(jobs), "done")
     return paths
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"cannot make the folder {folder}: {error.strerror}; give --figures another"
-        ) from None
 
 
 def _finite(value: Any) -> Any:

@@ -4,14 +4,13 @@ import argparse
 import json
 import shlex
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from munchausen._src.agents import DEFAULT_AGENT
-from munchausen._src.agents.fields import parse_value
+from munchausen._src.agents.fields import parse_seconds
 from munchausen._src.commands import field_flags
 from munchausen._src.commands.console import program, speaker, whole
 from munchausen._src.errors import TrainingDiverged, UserError, writing
@@ -44,6 +43,8 @@ Train an agent. A run is a folder with its configuration, records and checkpoint
 """
 
 CURVE = "curve.png"
+_OF_THE_RUN = ("steps", "iteration_steps", "checkpoint_seconds", "evaluation_steps")
+_LEAST = {"steps": 1, "seed": 0, "seeds": 1, "iteration_steps": 1, "evaluation_steps": 0}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -83,17 +84,12 @@ def run(options: argparse.Namespace) -> int:
         tether(options.tether)
     if options.track is not None:
         check_tracker(options.track)
-    asked = {
-        "agent": options.agent,
-        "env": options.env,
-        "protocol": options.protocol,
-        "steps": whole("steps", options.steps, 1),
-        "seed": whole("seed", options.seed, 0),
-        "seeds": whole("seeds", options.seeds, 1),
-        "iteration_steps": whole("iteration_steps", options.iteration_steps, 1),
-        "checkpoint_seconds": _seconds(options.checkpoint_seconds),
-        "evaluation_steps": whole("evaluation_steps", options.evaluation_steps, 0),
+    asked: dict[str, Any] = {
+        **{name: getattr(options, name) for name in ("agent", "env", "protocol")},
+        **{name: whole(name, getattr(options, name), least) for name, least in _LEAST.items()},
     }
+    if (seconds := options.checkpoint_seconds) is not None:
+        asked["checkpoint_seconds"] = parse_seconds("checkpoint_seconds", seconds)
     changes = field_flags.read(options)
     out: Path | None = options.out
     if options.resume:
@@ -101,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
             raise UserError("--resume needs the run's folder: --out RUN")
         settings = _resumed(run_folder.load_settings(out), asked, changes)
     else:
-        settings = _fresh(asked, changes)
+        settings = _fresh(changes, **asked)
         out = out or run_folder.default_path(settings)
         run_folder.check_free(out)
     # A missing extra, continuous actions, a network that does not fit: before anything is written.
@@ -122,7 +118,7 @@ def _train(settings: Settings, out: Path, options: argparse.Namespace) -> None:
     own = _import_again(settings, options.imports)
     say(f"{names} on {settings.env}, {settings.steps:,} steps{lanes}")
     say(f"run: {out}")
-    if settings.listing.asynchronous:
+    if settings.listing.suite.asynchronous:
         emulators = count * settings.config.envs
         say(f"starting {emulators} emulators, about a tenth of a second each …")
     training: Training | None = None
@@ -132,8 +128,13 @@ def _train(settings: Settings, out: Path, options: argparse.Namespace) -> None:
         if training.step:
             say(f"resumed at step {training.step:,}")
         with show_progress(names) as watch:
-            swept = options.tether is not None
-            training.run(_both(watch, write_heartbeats(out)) if swept else watch)
+            watchers = [watch] if options.tether is None else [watch, write_heartbeats(out)]
+
+            def tell(progress: Progress) -> None:
+                for each in watchers:
+                    each(progress)
+
+            training.run(tell)
         _finish(training, out, say, own, options.json)
     except TrainingDiverged as error:
         opened.write_result({"status": "diverged", "error": str(error)})
@@ -150,33 +151,27 @@ def _train(settings: Settings, out: Path, options: argparse.Namespace) -> None:
             opened.close()
 
 
-def _both(
-    first: Callable[[Progress], None], second: Callable[[Progress], None]
-) -> Callable[[Progress], None]:
-    def watch(progress: Progress) -> None:
-        first(progress)
-        second(progress)
-
-    return watch
-
-
-def _fresh(asked: dict[str, Any], changes: dict[str, Any]) -> Settings:
-    if "," in (asked["env"] or ""):
+def _fresh(
+    changes: dict[str, Any],
+    *,
+    agent: str | None,
+    env: str | None,
+    seed: int | None,
+    seeds: int | None,
+    **asked: Any,
+) -> Settings:
+    if "," in (env or ""):
         raise UserError(
             "train takes one environment; for several: "
-            f"{program()} sweep --agents {asked['agent'] or DEFAULT_AGENT} --envs {asked['env']}"
+            f"{program()} sweep --agents {agent or DEFAULT_AGENT} --envs {env}"
         )
-    first = asked["seed"] or 0
+    first = seed or 0
     return make_settings(
-        str(DEFAULT_AGENT if asked["agent"] is None else asked["agent"]).split(","),
-        asked["env"] or DEFAULT_ENVIRONMENT,
-        protocol=asked["protocol"],
-        steps=asked["steps"],
-        seeds=list(range(first, first + (asked["seeds"] or 1))),
+        (DEFAULT_AGENT if agent is None else agent).split(","),
+        env or DEFAULT_ENVIRONMENT,
+        seeds=list(range(first, first + (seeds or 1))),
         changes=changes,
-        iteration_steps=asked["iteration_steps"],
-        checkpoint_seconds=asked["checkpoint_seconds"],
-        evaluation_steps=asked["evaluation_steps"] or 0,
+        **asked,
     ).begun()
 
 
@@ -185,17 +180,13 @@ def _resumed(saved: Settings, asked: dict[str, Any], changes: dict[str, Any]) ->
     own = {
         "agent": ",".join(dict.fromkeys(lane.agent for lane in saved.lanes)),
         "env": saved.env,
-        "protocol": None,
-        "steps": saved.steps,
         "seed": saved.lanes[0].seed,
         "seeds": len({lane.seed for lane in saved.lanes}),
-        "iteration_steps": saved.iteration_steps,
-        "checkpoint_seconds": saved.checkpoint_seconds,
-        "evaluation_steps": saved.evaluation_steps,
+        **{name: getattr(saved, name) for name in _OF_THE_RUN},
     }
     asked = own | {k: v for k, v in asked.items() if v is not None}
     changes = {name: as_begun(x, getattr(saved.config, name)) for name, x in changes.items()}
-    return _fresh(asked, dict(saved.changes) | changes)
+    return _fresh(dict(saved.changes) | changes, **asked)
 
 
 def _finish(training: Training, out: Path, say: Any, own: str, as_json: bool) -> None:
@@ -251,7 +242,7 @@ def _finish(training: Training, out: Path, say: Any, own: str, as_json: bool) ->
     say("")
     say("score: mean return of the last 100 training episodes")
     say(f"curve: {out / CURVE}")
-    frames = settings.listing.frames_per_step
+    frames = settings.listing.suite.frames_per_step
     say(f"speed: {speed_in_words(speed, frames)}" if speed else "speed: nothing was left to do")
     say(f"next:  {program()} evaluate {shlex.quote(str(out))}{own}")
     for other in [name for name in ("adam-dqn", "m-dqn") if name not in agents][:1]:
@@ -264,12 +255,3 @@ def _import_again(settings: Settings, imports: list[str]) -> str:
     """What a later command must say of an environment or agent that a module registers."""
     modules = dict.fromkeys([*imports, module_of(settings.env)])
     return "".join(f" --import {module}" for module in modules if module)
-
-
-def _seconds(value: str | None) -> float | None:
-    if value is None:
-        return None
-    seconds = parse_value("checkpoint_seconds", float, value)
-    if not 0 <= seconds < float("inf"):
-        raise UserError(f"checkpoint_seconds must be at least 0 and finite, not {value}")
-    return seconds

@@ -8,7 +8,7 @@ import numpy as np
 
 from munchausen._src.agents.fields import parse_probability
 from munchausen._src.commands.console import speaker, whole
-from munchausen._src.errors import UserError
+from munchausen._src.errors import UserError, refused
 from munchausen._src.evidence.figures.play_video import draw, write_gif, write_mp4
 from munchausen._src.experiment.playing import Moment, play
 from munchausen._src.experiment.policy import load_policy, load_run
@@ -92,9 +92,7 @@ def run(options: argparse.Namespace) -> int:
 def _check_writable(path: Path) -> None:
     """Said now, and not after the game."""
     there = path.exists()
-    try:
+    with refused(f"write {path}", "; name another --out"):
         open(path, "ab").close()
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}; name another --out") from error
     if not there:
         path.unlink()

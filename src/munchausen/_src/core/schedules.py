@@ -10,11 +10,10 @@ function of the step will do too; it must work on JAX arrays.
 """
 
 import abc
-import dataclasses
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -26,6 +25,8 @@ from munchausen._src.errors import UserError, unknown
 
 Step = int | float | Int[Array, "*B"] | Float[Array, "*B"]
 Value = float | Float[Array, "*B"]
+# Steps (None: the last of the run) and values between which all others lie.
+Extremes = tuple[tuple[int | None, float | int], ...]
 
 _GRID = 256  # stretches of a run at whose ends a function's values are looked at
 
@@ -38,8 +39,7 @@ class Schedule(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def extremes(self) -> tuple[tuple[int | None, float | int], ...]:
-        """Steps (None: the last of the run) and values between which all others lie."""
+    def extremes(self) -> Extremes: ...
 
     def resolved(self, steps: int) -> "Schedule":
         """For a run of so many steps. What has a length of its own keeps it."""
@@ -56,46 +56,40 @@ class _Ramp(Schedule):
     steps: int | None = None
 
     def __post_init__(self) -> None:
-        _check_numbers(self, self.start, self.end)
-        if self.steps is not None:
-            _check_steps(self, (self.steps,))
+        _check(self, (self.start, self.end), (self.steps,))
 
     def __call__(self, step: Step) -> Value:
         if self.steps is None:
             raise UserError(f"{self} lasts as long as its run: give it steps, or call resolved()")
-        xp: Any = _numpy_for(step)
-        return self._between(xp, xp.clip(step / self.steps, 0.0, 1.0))
+        return self._between(_numpy_for(step).clip(step / self.steps, 0.0, 1.0))
 
     @abc.abstractmethod
-    def _between(self, xp: Any, share: Any) -> Any:
-        """The value when `share` of the steps are taken. `xp` is numpy or jax.numpy."""
+    def _between(self, share: Any) -> Any:
+        """The value when `share` of the steps are taken."""
 
     @property
-    def extremes(self) -> tuple[tuple[int | None, float | int], ...]:
+    def extremes(self) -> Extremes:
         return (0, self.start), (self.steps, self.end)
 
     def resolved(self, steps: int) -> "_Ramp":
-        return dataclasses.replace(self, steps=steps) if self.steps is None else self
+        return replace(self, steps=steps) if self.steps is None else self
 
     def __str__(self) -> str:
-        own = () if self.steps is None else (self.steps,)
-        return _join(type(self), self.start, self.end, *own)
+        return _join(self, self.start, self.end, self.steps)
 
 
 class Linear(_Ramp):
     """start · (1 − x) + end · x, with x the share of `steps` that are taken."""
 
-    def _between(self, xp: Any, share: Any) -> Any:
-        del xp
+    def _between(self, share: Any) -> Any:
         return self.start * (1 - share) + self.end * share
 
 
-class Cosine(_Ramp):
+class Cosine(Linear):
     """Slow, then fast, then slow: linear in (1 − cos πx) / 2 (Loshchilov & Hutter 2017)."""
 
-    def _between(self, xp: Any, share: Any) -> Any:
-        share = (1 - xp.cos(math.pi * share)) / 2
-        return self.start * (1 - share) + self.end * share
+    def _between(self, share: Any) -> Any:
+        return super()._between((1 - _numpy_for(share).cos(math.pi * share)) / 2)
 
 
 class Exponential(_Ramp):
@@ -106,8 +100,7 @@ class Exponential(_Ramp):
         if min(self.start, self.end) <= 0:
             raise UserError(f"{self} must start and end above 0; linear or cosine can reach 0")
 
-    def _between(self, xp: Any, share: Any) -> Any:
-        del xp
+    def _between(self, share: Any) -> Any:
         return self.start ** (1 - share) * self.end**share
 
 
@@ -125,8 +118,7 @@ class Piecewise(Schedule):
                 f"piecewise needs one value more than boundaries, not {len(self.values)} and "
                 f"{len(self.boundaries)}"
             )
-        _check_numbers(self, *self.values)
-        _check_steps(self, self.boundaries)
+        _check(self, self.values, self.boundaries)
         if list(self.boundaries) != sorted(set(self.boundaries)):
             raise UserError(f"the boundaries of {self} must grow")
 
@@ -138,36 +130,37 @@ class Piecewise(Schedule):
         return value
 
     @property
-    def extremes(self) -> tuple[tuple[int | None, float | int], ...]:
+    def extremes(self) -> Extremes:
         return tuple(zip((0, *self.boundaries), self.values, strict=True))
 
     def __str__(self) -> str:
         pairs = zip(self.boundaries, self.values[1:], strict=True)
-        return _join(Piecewise, self.values[0], *(x for pair in pairs for x in pair))
+        return _join(self, self.values[0], *(x for pair in pairs for x in pair))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Function(Schedule):
     """A Python function of the step. Text holds its name alone: a run read from a file has no
     `function`, so it can be played with but not trained on."""
 
     name: str
-    function: Callable[[Any], Any] | None = None
-    steps: int | None = None  # of the run, once it is known: there its values are checked
+    function: Callable[[Any], Any] | None = field(default=None, hash=False)
+    # Of the run, once it is known: there its values are checked.
+    steps: int | None = field(default=None, compare=False)
 
     def __call__(self, step: Step) -> Value:
-        if self.function is None:
+        function = self.function
+        if function is None:
             raise UserError(
                 f"the Python function {self.name!r} is a schedule of this run, and a run's folder "
                 "does not hold it: give it again from Python"
             )
-        function = self.function
         if isinstance(step, int | float):
             return float(function(step))
         return jnp.vectorize(lambda s: jnp.asarray(function(s), jnp.float32))(step)
 
     @property
-    def extremes(self) -> tuple[tuple[int | None, float | int], ...]:
+    def extremes(self) -> Extremes:
         """Of a grid over the run, with its end; nothing before the run's length is known."""
         if self.steps is None:
             return ()
@@ -186,25 +179,15 @@ class Function(Schedule):
         return tuple(zip(steps.tolist(), values.tolist(), strict=True))
 
     def resolved(self, steps: int) -> "Function":
-        return dataclasses.replace(self, steps=steps)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Function):
-            return False
-        return other.name == self.name and other.function is self.function
-
-    def __hash__(self) -> int:
-        return hash(self.name)
+        return replace(self, steps=steps)
 
     def __str__(self) -> str:
-        return f"{_FUNCTION}:{self.name}"
+        return f"function:{self.name}"
 
 
-_FUNCTION = "function"
 _RAMPS = {"linear": Linear, "cosine": Cosine, "exponential": Exponential}
 _FORMS = {name: f"{name}:START:END or {name}:START:END:STEPS" for name in _RAMPS}
 _FORMS["piecewise"] = "piecewise:VALUE:STEP:VALUE and so on"
-_NAMES = {kind: name for name, kind in _RAMPS.items()} | {Piecewise: "piecewise"}
 
 
 def at(value: Any, step: Step) -> Any:
@@ -226,7 +209,7 @@ def is_schedule_text(text: str) -> bool:
 def parse(text: str) -> Schedule:
     """The schedule that a text names: the inverse of `str`."""
     name, _, rest = text.partition(":")
-    if name == _FUNCTION:
+    if name == "function":
         return Function(rest)
     if name not in _FORMS:
         raise unknown("schedule", name, _FORMS, there_are="; ".join(_FORMS.values()))
@@ -249,8 +232,9 @@ def _numpy_for(step: Step) -> Any:
     return np if isinstance(step, int | float) else jnp
 
 
-def _join(kind: type, *numbers: float | int) -> str:
-    return ":".join([_NAMES[kind], *map(_spell, numbers)])
+def _join(schedule: Schedule, *numbers: float | int | None) -> str:
+    known = (_spell(number) for number in numbers if number is not None)
+    return ":".join([type(schedule).__name__.lower(), *known])
 
 
 def _spell(number: float | int) -> str:
@@ -266,13 +250,10 @@ def _whole(number: float, text: str) -> int:
     return int(number)
 
 
-def _check_numbers(schedule: Schedule, *numbers: Any) -> None:
-    for number in numbers:
+def _check(schedule: Schedule, values: tuple[Any, ...], steps: tuple[int | None, ...]) -> None:
+    for number in values:
         if isinstance(number, bool) or not math.isfinite(number):
             raise UserError(f"{schedule}: {number!r} is no finite number")
-
-
-def _check_steps(schedule: Schedule, steps: tuple[int, ...]) -> None:
     for step in steps:
-        if not 1 <= step < 2**31:
+        if step is not None and not 1 <= step < 2**31:
             raise UserError(f"{schedule}: steps are counted from 1 to 2³¹ - 1, not {step}")

@@ -61,7 +61,7 @@ def evaluate(
 ) -> Evaluation:
     check_seed(seed)
     player = Player(network, regulariser, epsilon, jax.random.key(seed))
-    if settings.listing.loop == "device":
+    if settings.listing.suite.loop == "device":
         return _on_device(settings, player, episodes, gaps)
     return _on_host(settings, player, episodes, seed, gaps)
 
@@ -77,7 +77,7 @@ def phase(
 ) -> Evaluation:
     """An evaluation phase: whole episodes until so many steps were taken (Dopamine's rule, here
     for each of a few environments and its share of the steps)."""
-    if settings.listing.loop == "host":
+    if settings.listing.suite.loop == "host":
         player = Player(network, regulariser, epsilon, jax.random.key(seed))
         return _on_host(settings, player, _PHASE_ENVS, seed, False, -(-steps // _PHASE_ENVS))
     parts: list[Evaluation] = []

@@ -21,8 +21,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from munchausen._src.errors import UserError, writing
-from munchausen._src.experiment.records import CONFIG, LOCK, MACHINE, RESULT, records_bytes
+from munchausen._src.errors import UserError, refused, writing
+from munchausen._src.experiment.records import (
+    CONFIG,
+    LOCK,
+    MACHINE,
+    RESULT,
+    read_json,
+    records_bytes,
+)
 from munchausen._src.experiment.settings import Settings, first_difference
 from munchausen._src.kernels import machine
 
@@ -45,7 +52,9 @@ class RunFolder:
         with writing(self.path):
             (self.path / RESULT).unlink(missing_ok=True)
             write_json(self.path / CONFIG, settings.to_json())
-            _note_start(self.path, {"step": step, "episodes_cut": episodes_cut})
+            start = describe_machine() | {"step": step, "episodes_cut": episodes_cut}
+            with open(self.path / MACHINE, "a") as file:
+                file.write(json.dumps(start) + "\n")
 
     def check_without_checkpoint(self) -> None:
         """A run that is to begin at step 0 must have nothing to lose."""
@@ -65,10 +74,7 @@ class RunFolder:
 
 
 def is_finished(path: Path) -> bool:
-    try:
-        return json.loads((path / RESULT).read_text())["status"] == "finished"
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    return read_json(path / RESULT).get("status") == "finished"
 
 
 def default_path(settings: Settings) -> Path:
@@ -88,7 +94,8 @@ def default_path(settings: Settings) -> Path:
 def check_free(path: Path) -> None:
     """A new run needs a folder that is not there yet, or empty."""
     if (path / CONFIG).exists():
-        _refuse_if_live(path)
+        if (path / LOCK).exists():
+            lock_folder(path).close()  # refused where it is live
         raise UserError(f"{path} already holds a run; add --resume to go on, or name another --out")
     if path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file; name a folder as --out")
@@ -99,12 +106,10 @@ def check_free(path: Path) -> None:
 
 def create(path: Path, settings: Settings) -> RunFolder:
     check_free(path)
-    try:
+    with refused(f"write to {path}"):
         path.mkdir(parents=True, exist_ok=True)
         lock = lock_folder(path)
         write_json(path / CONFIG, settings.to_json())
-    except OSError as error:
-        raise UserError(f"cannot write to {path}: {error.strerror}") from error
     return RunFolder(path, lock)
 
 
@@ -120,9 +125,7 @@ def load_settings(path: Path, network: Any = None) -> Settings:
         raise UserError(f"{path} is a file; give the folder a `munchausen train` made") from None
     except KeyError as error:
         raise UserError(f"{path}/{CONFIG} cannot be read: it has no {error}") from error
-    except UserError as error:
-        raise UserError(f"{path}/{CONFIG} cannot be read: {error}") from error
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (UserError, OSError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{path}/{CONFIG} cannot be read: {error}") from error
 
 
@@ -131,10 +134,8 @@ def reopen(path: Path, asked: Settings) -> RunFolder:
     saved = load_settings(path)
     if difference := first_difference(saved, asked):
         raise UserError(f"cannot resume {path} with another configuration: {difference}")
-    try:
+    with refused(f"write to {path}"):
         return RunFolder(path, lock_folder(path))
-    except OSError as error:
-        raise UserError(f"cannot write to {path}: {error.strerror}") from error
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -159,16 +160,6 @@ def lock_folder(path: Path, program: str = "munchausen train") -> Any:
 
 
 _LOCK_ATTEMPTS = 5  # those who ask `is_live` hold it for a moment when they look
-
-
-def _refuse_if_live(path: Path) -> None:
-    if (path / LOCK).exists():
-        lock_folder(path).close()
-
-
-def _note_start(path: Path, at: dict[str, int]) -> None:
-    with open(path / MACHINE, "a") as file:
-        file.write(json.dumps(describe_machine() | at) + "\n")
 
 
 _PACKAGES = (

@@ -3,7 +3,6 @@ tracker is sent of them."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +24,7 @@ from munchausen._src.experiment.checkpoint import (
 )
 from munchausen._src.experiment.folder import RunFolder
 from munchausen._src.experiment.records import RecordWriter, read_records, records_bytes
-from munchausen._src.experiment.segments import Block, SegmentWriter, is_large, ring_rows
+from munchausen._src.experiment.segments import SegmentWriter, is_large, ring_rows
 from munchausen._src.experiment.settings import Settings, comparable, differences
 from munchausen._src.experiment.trackers import Tracker, open_tracker
 from munchausen._src.loops.chunk import Loop
@@ -38,11 +37,6 @@ class Counters(NamedTuple):
     step: int
     seconds: float
     accounts: Sequence[LaneAccount]  # one for each lane
-
-
-class Found(NamedTuple):
-    counters: Counters
-    snapshot: Any  # for the loop to restore
 
 
 class Keeping:
@@ -61,8 +55,9 @@ class Keeping:
         # that goes on beyond it writes them again, of the whole iteration.
         self._unfinished_from: int | None = None
 
-    def find(self, loop: Loop) -> Found | None:
-        """The newest whole checkpoint, if there is one. Without one, nothing must be lost."""
+    def find(self, loop: Loop) -> tuple[Counters, Any] | None:
+        """The newest whole checkpoint, if there is one, with a snapshot for the loop to restore.
+        Without one, nothing must be lost."""
         folder = self._opened()
         shapes = jax.eval_shape(lambda: loop.snapshot(loop.init()))
         ring = shapes.lane.replay.ring
@@ -79,7 +74,7 @@ class Keeping:
             raise UserError(
                 f"{folder.path} is at step {counters.step:,} already; ask for more --steps"
             )
-        return Found(counters, saved.state)
+        return counters, saved.state
 
     def begin(self, step: int, episodes_cut: int) -> None:
         """Makes the folder ready for what comes after `step`. In this order: records are cut for
@@ -94,14 +89,9 @@ class Keeping:
             self._tracker = open_tracker(self._track, folder.path, self._settings.to_json(), kept)
 
     def release(self) -> None:
-        if self._segments is not None:
-            self._segments.close()
-        if self._tracker is not None:
-            self._tracker.close()
-        if self._records is not None:
-            self._records.close()
-        if self.folder is not None:
-            self.folder.close()
+        for each in (self._segments, self._tracker, self._records, self.folder):
+            if each is not None:
+                each.close()
         self.folder, self._records, self._segments, self._tracker = None, None, None, None
 
     def go_on(self, folder: RunFolder, settings: Settings, loop: Loop, state: Any) -> None:
@@ -201,26 +191,15 @@ class Keeping:
         # A cut episode takes a row more than its steps, so rows run ahead of the count of steps.
         self._segments.follow(ring, int(jnp.min(ring.head)))
         state = jax.tree.map(lambda x: x.copy(), without_replay(snapshot))
-        tail = self._segments.tail(ring)
-        self._segments.submit(
-            partial(_write_segmented, folder, self._segments, step, state, written, tail, oldest)
-        )
+        writer, tail = self._segments, self._segments.tail(ring)
+
+        def write() -> None:
+            write_checkpoint(folder.path, step, state, written, writer.segments(tail, oldest))
+            writer.prune(full_blocks(folder.path))
+
+        writer.submit(write)
 
 
 def _in_segments(loop: Loop, ring: Ring) -> bool:
     """Whether checkpoints keep the replay in blocks."""
     return isinstance(loop, HostLoop) and is_large(ring)
-
-
-def _write_segmented(
-    folder: RunFolder,
-    writer: SegmentWriter,
-    step: int,
-    state: Any,
-    counters: dict[str, Any],
-    tail: list[Block],
-    oldest: int,
-) -> None:
-    segments = writer.segments(tail, oldest)
-    write_checkpoint(folder.path, step, state, counters, segments)
-    writer.prune(full_blocks(folder.path))

@@ -81,7 +81,7 @@ def play(policy: Policy, *, epsilon: float, seed: int, max_steps: int) -> Iterat
 
 
 def _player(listing: Listing, seed: int) -> _Player:
-    return (_jax_player if listing.loop == "device" else _host_player)(listing, seed)
+    return (_jax_player if listing.suite.loop == "device" else _host_player)(listing, seed)
 
 
 def _jax_player(listing: Listing, seed: int) -> _Player:

@@ -19,9 +19,6 @@ RECORDS = "records.jsonl"
 CONFIG, MACHINE, RESULT, LOCK = "config.json", "machine.jsonl", "result.json", "lock"
 ACTION_GAPS = "action_gaps.jsonl"  # a line a trajectory of `munchausen evaluate --action-gaps`
 
-# Columns that depend on the clock of the machine; all others are a function of the seed.
-TIMING = ("steps_per_second", "frames_per_second", "seconds")
-
 
 class RecordWriter:
     """Appends rows to a run's records."""
@@ -70,6 +67,15 @@ def is_live(path: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """What a file of a run's folder holds; nothing where it is not there, or damaged."""
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
 
 
 def write_action_gaps(

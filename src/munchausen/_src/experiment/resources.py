@@ -43,7 +43,7 @@ def check_memory(settings: Settings) -> None:
     spec = envs.spec_of(settings.listing)
     frame_bytes = int(np.prod(spec.frame_shape)) * np.dtype(spec.frame_dtype).itemsize
     needed = len(settings.lanes) * settings.config.capacity * (frame_bytes + 9)
-    apart = settings.listing.loop == "device" and not dispatch.lanes_share_a_program()
+    apart = settings.listing.suite.loop == "device" and not dispatch.lanes_share_a_program()
     if apart and len(settings.lanes) > 1:
         needed *= 2  # a checkpoint joins a copy of the lanes
     there = device_memory()

@@ -97,7 +97,7 @@ def make_settings(
     changes: dict[str, Any] | None = None,
     iteration_steps: int | None = None,
     checkpoint_seconds: float | None = None,
-    evaluation_steps: int = 0,
+    evaluation_steps: int | None = None,
 ) -> Settings:
     """Resolves presets, the suite and the user's changes. Several agents must differ in
     (alpha, tau, clip_min) alone, and in these by numbers, not by schedules: only then can they
@@ -127,15 +127,15 @@ def make_settings(
     if len(set(lanes)) != len(lanes):
         raise UserError("an agent or a seed is named twice; name each once")
     group = configs[0].group_steps
-    iteration = iteration_steps or listing.iteration_steps
+    iteration = iteration_steps or listing.suite.iteration_steps
     return Settings(
         listing.name,
         lanes,
         round_up(steps or listing.steps, group),
         round_up(iteration, group),
-        listing.checkpoint_seconds if checkpoint_seconds is None else checkpoint_seconds,
+        listing.suite.checkpoint_seconds if checkpoint_seconds is None else checkpoint_seconds,
         tuple((name, getattr(configs[0], name)) for name in changes),
-        evaluation_steps,
+        evaluation_steps or 0,
     )
 
 
@@ -162,7 +162,7 @@ def chunk_steps(settings: Settings) -> int:
     """How many steps to take between looks at the result: a part of both the iteration and
     the warm-up where they have a common one, so that one program serves for all."""
     group = settings.config.group_steps
-    host = settings.listing.loop == "host"  # nothing is compiled for a length there
+    host = settings.listing.suite.loop == "host"  # nothing is compiled for a length there
     common = math.gcd(settings.iteration_steps, settings.config.warmup_steps)
     if common % group == 0 and common >= 250 and not host:
         return common

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from munchausen._src.errors import UserError, install_line, unknown, writing
+from munchausen._src.experiment.folder import write_json
 
 FOLDER = "tensorboard"
 STATE = "tracked.json"
@@ -130,10 +131,8 @@ class Service:
         self._run.finish()
 
     def _save(self) -> None:
-        half = self._path.with_suffix(".writing")
         with writing(self._path):
-            half.write_text(json.dumps(self._state))
-            os.replace(half, self._path)
+            write_json(self._path, self._state)
 
 
 Tracker = TensorBoard | Service

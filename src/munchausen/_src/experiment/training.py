@@ -25,13 +25,13 @@ from munchausen._src.loops.host import HostLoop
 def make_loop(settings: Settings) -> Loop:
     settings = settings.begun()
     listing, lanes = settings.listing, list(settings.lanes)
-    if listing.loop == "device":
+    if listing.suite.loop == "device":
         return DeviceLoop(settings.config, envs.make_jax(listing), lanes)
     return HostLoop(
         settings.config,
         partial(envs.make_host, listing),
         lanes,
-        batches=2 if listing.asynchronous else 1,
+        batches=2 if listing.suite.asynchronous else 1,
     )
 
 
@@ -159,7 +159,7 @@ class Training:
         iteration = -(-self.step // settings.iteration_steps)
         whole = self.step % settings.iteration_steps == 0
         speed = {"steps_per_second": round(steps_per_second, 1)}
-        if (frames := settings.listing.frames_per_step) > 1:
+        if (frames := settings.listing.suite.frames_per_step) > 1:
             speed["frames_per_second"] = round(frames * steps_per_second, 1)
         rows = []
         for lane, (spec, account) in enumerate(zip(settings.lanes, self.accounts, strict=True)):
@@ -209,7 +209,7 @@ class Training:
     def _progress(self, speed: float, compiling: bool = False) -> Progress:
         scores = [account.score for account in self.accounts]
         learning = self.step > self.settings.config.warmup_steps
-        frames = self.settings.listing.frames_per_step
+        frames = self.settings.listing.suite.frames_per_step
         return Progress(self.step, self.settings.steps, scores, speed, compiling, learning, frames)
 
 

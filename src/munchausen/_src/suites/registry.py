@@ -152,7 +152,7 @@ def action_names(listing: Listing) -> list[str]:
 
 def spec_of(listing: Listing) -> EnvironmentSpec:
     """Without keeping an environment."""
-    if listing.loop == "device":
+    if listing.suite.loop == "device":
         return make_jax(listing).spec
     batch = make_host(listing, 1)
     batch.close()

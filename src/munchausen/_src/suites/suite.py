@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -10,6 +11,19 @@ from munchausen._src.errors import UserError, unknown
 
 RANDOM, HUMAN, SOLVED = "random", "human", "solved"  # of `references`, beside names of agents
 LOOPS = ("device", "host")
+
+# Obando-Ceron & Castro 2021 (Revisiting Rainbow): what their small environments have in common.
+REVISITING_RAINBOW = {
+    "initialiser": "glorot_uniform",
+    "loss": "mse",
+    "stack": 1,
+    "clip_rewards": False,
+    "v_min": -100.0,
+    "v_max": 100.0,
+    "fractions": 32,
+    "target_fractions": 32,
+    "policy_fractions": 32,
+}
 
 
 @dataclass(frozen=True)
@@ -125,11 +139,6 @@ class Listing:
         return self.suite.protocols[self.protocol].prefix if self.protocol else self.suite.name
 
     @property
-    def is_usual(self) -> bool:
-        """Whether its protocol is the one that its suite names first."""
-        return self.protocol == next(iter(self.suite.protocols), None)
-
-    @property
     def presets(self) -> tuple[Preset, ...]:
         more = self.suite.protocols[self.protocol].presets if self.protocol else ()
         return self.suite.presets + more
@@ -139,31 +148,18 @@ class Listing:
         """Agents' published scores are of the usual protocol; random play's and a human's serve
         all, as the literature has it."""
         scores = self.suite.references.get(self.game, {})
-        return {k: v for k, v in scores.items() if self.is_usual or k in (RANDOM, HUMAN)}
+        usual = self.protocol == next(iter(self.suite.protocols), None)
+        return {k: v for k, v in scores.items() if usual or k in (RANDOM, HUMAN)}
 
     @property
     def steps(self) -> int:
         return self.suite.steps_of.get(self.game, self.suite.steps)
 
-    @property
-    def loop(self) -> str:
-        return self.suite.loop
 
-    @property
-    def iteration_steps(self) -> int:
-        return self.suite.iteration_steps
-
-    @property
-    def checkpoint_seconds(self) -> float:
-        return self.suite.checkpoint_seconds
-
-    @property
-    def asynchronous(self) -> bool:
-        return self.suite.asynchronous
-
-    @property
-    def frames_per_step(self) -> int:
-        return self.suite.frames_per_step
+def later(module: str, name: str) -> Callable[..., Any]:
+    """A function of a module that is imported when it is called: what a suite's environments need
+    is slow to import, and may not be installed."""
+    return lambda *arguments, **options: getattr(import_module(module), name)(*arguments, **options)
 
 
 def read_scores(module: str) -> dict[str, dict[str, float]]:

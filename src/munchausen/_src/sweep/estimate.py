@@ -59,7 +59,7 @@ def measured(seconds: float, say: Callable[[str], None]) -> Callable[[Settings],
 
     def rate(settings: Settings) -> float:
         say(f"measuring {settings.lanes[0].agent} on {settings.env} …")
-        if not settings.listing.asynchronous:
+        if not settings.listing.suite.asynchronous:
             with closing(make_loop(settings)) as loop:
                 return Bench(loop).rate_of("training", seconds)
         # The slower of the two is the limit of a training that overlaps them.

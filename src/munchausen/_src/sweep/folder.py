@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from munchausen._src.errors import UserError
+from munchausen._src.errors import UserError, refused
 from munchausen._src.experiment.folder import lock_folder, write_json
 from munchausen._src.experiment.records import CONFIG, LOCK, RECORDS, RESULT, read_json
 from munchausen._src.sweep.attempt import LOGS, Outcome
@@ -73,28 +73,21 @@ def check_out(path: Path) -> None:
         raise UserError(f"{path} is not empty and no sweep; name another --out")
 
 
-def open_sweep(path: Path, grid: Grid | None, together: int | None) -> tuple[SweepFolder, Grid]:
-    """Begins a sweep, or goes on with the one that is there: then `grid` may be None, and must
-    be the same otherwise."""
+def open_sweep(path: Path, grid: Grid, together: int) -> SweepFolder:
+    """Begins a sweep, or goes on with the one that is there, which must be of the same grid."""
     saved = read_grid(path)
-    if saved is not None and grid is not None and (wrong := difference(saved[0], grid)):
+    if saved is not None and (wrong := difference(saved[0], grid)):
         raise UserError(f"{path} holds another sweep: {wrong}; name another --out")
-    if saved is None and grid is None:
-        raise UserError(f"{path} is no sweep: it has no {SWEEP}; name agents and environments")
     check_out(path)
     if saved is not None:
         together = saved[1]  # folders are of so many seeds, whatever this machine would choose
-    grid = grid or (saved[0] if saved else None)
-    assert grid is not None
-    make_jobs(grid, together or 1)  # a mistake is found before anything is written
-    try:
+    make_jobs(grid, together)  # a mistake is found before anything is written
+    with refused(f"write to {path}"):
         path.mkdir(parents=True, exist_ok=True)
         lock = lock_folder(path, "munchausen sweep")
-        write_json(path / SWEEP, {"together": together or 1, "grid": grid.to_json()})
+        write_json(path / SWEEP, {"together": together, "grid": grid.to_json()})
         (path / LOGS).mkdir(exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot write to {path}: {error.strerror}") from error
-    return SweepFolder(path, lock), grid
+    return SweepFolder(path, lock)
 
 
 def read_grid(path: Path) -> tuple[Grid, int] | None:
@@ -111,19 +104,21 @@ def read_grid(path: Path) -> tuple[Grid, int] | None:
 
 def current_jobs(path: Path, grid: Grid, together: int) -> list[Job]:
     """Names are made from the grid, never read from files. Jobs that were split are replaced."""
-    jobs: list[Job] = []
-    for job in make_jobs(grid, together):
-        if len(job.seeds) > 1 and (path / SPLIT / job.name).is_dir():
-            jobs += one_by_one(job)
-        else:
-            jobs.append(job)
-    return jobs
+    return [
+        each
+        for job in make_jobs(grid, together)
+        for each in (one_by_one(job) if _is_split(path, job) else [job])
+    ]
+
+
+def _is_split(path: Path, job: Job) -> bool:
+    return len(job.seeds) > 1 and (path / SPLIT / job.name).is_dir()
 
 
 def finish_splits(path: Path, grid: Grid, together: int) -> None:
     """What a kill in the middle of a split left undone."""
     for job in make_jobs(grid, together):
-        if len(job.seeds) > 1 and (path / SPLIT / job.name).is_dir():
+        if _is_split(path, job):
             _hide(path / SPLIT / job.name)
 
 
@@ -139,7 +134,3 @@ def read_attempts(path: Path) -> dict[str, Outcome]:
             data = json.loads(line)
             outcomes[str(data["job"])] = Outcome(str(data["status"]), str(data["error"] or ""))
     return outcomes
-
-
-def read_result(place: Path) -> dict[str, Any]:
-    return read_json(place / RESULT)

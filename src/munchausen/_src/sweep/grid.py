@@ -7,12 +7,13 @@ somebody else's: they are checked field by field, and no text in them becomes a 
 import dataclasses
 import itertools
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from munchausen._src.agents.config import FIELDS, HINTS
-from munchausen._src.agents.fields import parse_value
+from munchausen._src.agents.config import parse_field
+from munchausen._src.agents.fields import parse_seconds, parse_text, parse_value, parse_whole
 from munchausen._src.core.schedules import Schedule
 from munchausen._src.errors import UserError, unknown
 from munchausen._src.experiment.settings import Settings, make_settings
@@ -77,15 +78,12 @@ def grid_from(data: Any, source: str) -> Grid:
         agents=_names(data, "agents", source),
         envs=_names(data, "envs", source),
         seeds=_seeds(data.get("seeds", 1)),
-        protocol=_optional(data, "protocol", str),
-        steps=_at_least_1(data, "steps"),
-        iteration_steps=_at_least_1(data, "iteration_steps"),
-        checkpoint_seconds=_optional(data, "checkpoint_seconds", float),
+        protocol=_optional(data, "protocol", parse_text),
+        steps=_optional(data, "steps", parse_whole, 1),
+        iteration_steps=_optional(data, "iteration_steps", parse_whole, 1),
+        checkpoint_seconds=_optional(data, "checkpoint_seconds", parse_seconds),
         overrides=tuple((str(k), _values(str(k), v)) for k, v in overrides.items()),
     )
-    seconds = grid.checkpoint_seconds
-    if seconds is not None and not 0 <= seconds < float("inf"):
-        raise UserError(f"checkpoint_seconds must be at least 0 and finite, not {seconds}")
     if grid.runs > MOST_RUNS:
         raise UserError(f"{source} asks for {grid.runs:,} runs; at most {MOST_RUNS:,} at once")
     return grid
@@ -101,7 +99,7 @@ def read_toml(path: Path) -> tuple[Grid, Path | None]:
         data = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
-    out = _optional(data, "out", str)
+    out = _optional(data, "out", parse_text)
     data.pop("out", None)
     if out is not None and not _is_inside(out):
         raise UserError(
@@ -122,9 +120,6 @@ def _is_inside(out: str) -> bool:
 def configurations(grid: Grid) -> list[Settings]:
     """Each agent on each environment with each combination of values; seeds are its lanes."""
     fields = [name for name, _ in grid.overrides]
-    for name in fields:
-        if name not in FIELDS:
-            raise unknown("field", name, FIELDS)
     return [
         make_settings(
             [agent],
@@ -183,25 +178,15 @@ def _seeds(value: Any) -> tuple[int, ...]:
 
 
 def _values(field: str, values: Any) -> tuple[Any, ...]:
-    if field not in FIELDS:
-        raise unknown("field", field, FIELDS)
     if isinstance(values, str):
         values = values.split(",")
     if not isinstance(values, list | tuple):
         values = [values]
-    parsed = tuple(parse_value(field, HINTS[field], value) for value in values)
+    parsed = tuple(parse_field(field, value) for value in values)
     if not parsed or len(set(parsed)) != len(parsed):
         raise UserError(f"{field} needs different values, not {values!r}")
     return parsed
 
 
-def _optional(data: dict[str, Any], key: str, hint: type) -> Any:
-    value = data.get(key)
-    return None if value is None else parse_value(key, hint, value)
-
-
-def _at_least_1(data: dict[str, Any], key: str) -> int | None:
-    number = _optional(data, key, int)
-    if number is not None and number < 1:
-        raise UserError(f"{key} must be at least 1, not {number}")
-    return number
+def _optional(data: dict[str, Any], key: str, parse: Callable[..., Any], *limits: Any) -> Any:
+    return None if data.get(key) is None else parse(key, data[key], *limits)

@@ -1,7 +1,7 @@
 """The embedded backend: processes of this machine."""
 
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from munchausen._src.errors import UserError
 from munchausen._src.kernels.machine import (
@@ -24,29 +24,6 @@ from munchausen._src.sweep.plan import (
 _PROCESS_BYTES = 800 * 2**20  # Python, JAX and compiled programs
 
 
-@runtime_checkable
-class Backend(Protocol):
-    """Where attempts run."""
-
-    def room(self) -> int:
-        """How many more jobs to hand over now."""
-        ...
-
-    def submit(self, job: Job) -> None: ...
-
-    def poll(self) -> list[tuple[Job, Outcome]]:
-        """The attempts that have ended."""
-        ...
-
-    def stop(self) -> None:
-        """Asks all attempts to write a checkpoint and end; `poll` says when they have."""
-        ...
-
-    def close(self) -> None:
-        """Kills what still runs."""
-        ...
-
-
 class Arrangement(NamedTuple):
     """How many jobs run at once, with how many seeds each."""
 
@@ -62,6 +39,8 @@ class Arrangement(NamedTuple):
 
 
 class LocalBackend:
+    """Where attempts run. `RayBackend` has the same methods."""
+
     def __init__(self, root: Path, slots: list[dict[str, str]], stall_seconds: float):
         """`slots`: the environment of the process in each place."""
         self._root = root
@@ -70,6 +49,7 @@ class LocalBackend:
         self._running: list[tuple[Attempt, dict[str, str]]] = []
 
     def room(self) -> int:
+        """How many more jobs to hand over now."""
         return len(self._free)
 
     def submit(self, job: Job) -> None:
@@ -77,6 +57,7 @@ class LocalBackend:
         self._running.append((Attempt(job, self._root, self._stall_seconds, slot), slot))
 
     def poll(self) -> list[tuple[Job, Outcome]]:
+        """The attempts that have ended."""
         ended = []
         for attempt, slot in list(self._running):
             outcome = attempt.poll()
@@ -87,10 +68,12 @@ class LocalBackend:
         return ended
 
     def stop(self) -> None:
+        """Asks all attempts to write a checkpoint and end; `poll` says when they have."""
         for attempt, _ in self._running:
             attempt.stop()
 
     def close(self) -> None:
+        """Kills what still runs."""
         for attempt, _ in self._running:
             attempt.kill()
 

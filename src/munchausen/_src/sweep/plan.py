@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from munchausen._src.errors import UserError
 from munchausen._src.experiment.settings import Settings
@@ -23,13 +23,6 @@ from munchausen._src.sweep.grid import Grid, configurations
 PROCESS_SECONDS = 6.0
 
 MOST_LANES = 16  # a program of more is hardly faster on an H200 for each lane, see benchmarks
-
-
-class Run(NamedTuple):
-    agent: str
-    env: str
-    changes: tuple[tuple[str, Any], ...]
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -46,10 +39,6 @@ class Job:
     checkpoint_seconds: float
     changes: tuple[tuple[str, Any], ...] = ()
     imports: tuple[str, ...] = ()  # modules that its process is to import first
-
-    @property
-    def runs(self) -> list[Run]:
-        return [Run(self.agent, self.env, self.changes, seed) for seed in self.seeds]
 
     def arguments(self, out: Path) -> list[str]:
         """Of `munchausen`, for a new run. '=' keeps values that begin with '-' values."""
@@ -70,17 +59,17 @@ def make_jobs(grid: Grid, together: int) -> list[Job]:
     settings = configurations(grid)
     groups = seed_groups(grid.seeds, together)
     varying = {name for name, values in grid.overrides if len(values) > 1}
-    jobs = [_job(each, seeds, varying) for seeds in groups for each in settings]
-    runs = [run for job in jobs for run in job.runs]
-    if len(set(runs)) != len(runs):
-        twice = next(run for run in runs if runs.count(run) > 1)
-        raise UserError(f"{twice.agent} on {twice.env} is in the sweep twice; name each once")
-    return _unique(jobs)
+    kinds = [(each.lanes[0].agent, each.env, each.changes) for each in settings]
+    if len(set(kinds)) != len(kinds):
+        agent, env, _ = next(kind for kind in kinds if kinds.count(kind) > 1)
+        raise UserError(f"{agent} on {env} is in the sweep twice; name each once")
+    return _unique([_job(each, seeds, varying) for seeds in groups for each in settings])
 
 
 def one_by_one(job: Job) -> list[Job]:
     """The runs of a job, each as a job of its own."""
-    return [replace(job, name=_rename(job, seed), seeds=(seed,)) for seed in job.seeds]
+    start = job.name.removesuffix(_spell(job.seeds))
+    return [replace(job, name=start + _spell((seed,)), seeds=(seed,)) for seed in job.seeds]
 
 
 def seed_groups(seeds: Iterable[int], together: int) -> list[tuple[int, ...]]:
@@ -100,7 +89,7 @@ def seeds_together_on_cpu(grid: Grid, slots: int) -> int:
     jobs are left for all cores. Of arrangements within 5% the one with fewer together counts:
     its runs end alone."""
     settings = configurations(grid)
-    seconds = max(_cpu_seconds(each) for each in settings)
+    seconds = max(each.steps / each.listing.suite.core_steps_per_second for each in settings)
 
     def sweep_seconds(together: int) -> float:
         groups = seed_groups(grid.seeds, together)
@@ -128,10 +117,6 @@ def replay_bytes(settings: Settings) -> int:
     return settings.config.capacity * (frame_bytes(settings.listing) + 12)
 
 
-def _cpu_seconds(settings: Settings) -> float:
-    return settings.steps / settings.listing.suite.core_steps_per_second
-
-
 def _job(settings: Settings, seeds: tuple[int, ...], varying: set[str]) -> Job:
     agent = settings.lanes[0].agent
     changes = [(name, value) for name, value in settings.changes if name in varying]
@@ -152,10 +137,6 @@ def _job(settings: Settings, seeds: tuple[int, ...], varying: set[str]) -> Job:
 
 def _spell(seeds: tuple[int, ...]) -> str:
     return f"seed{seeds[0]}" if len(seeds) == 1 else f"seeds{seeds[0]}-{seeds[-1]}"
-
-
-def _rename(job: Job, seed: int) -> str:
-    return job.name.removesuffix(_spell(job.seeds)) + _spell((seed,))
 
 
 def _plain(text: str) -> str:

@@ -6,12 +6,16 @@ from collections.abc import Callable
 
 from munchausen._src.experiment.stopping import Interrupted, StopSignals
 from munchausen._src.sweep.attempt import EVERY_SECONDS, Outcome, checkpoint_name
+from munchausen._src.sweep.cluster import RayBackend
 from munchausen._src.sweep.folder import SweepFolder
-from munchausen._src.sweep.local import Backend
+from munchausen._src.sweep.local import LocalBackend
 from munchausen._src.sweep.plan import Job
 from munchausen._src.sweep.status import JobState, is_done
 
 _WATCH_SECONDS = 1.0
+
+
+Backend = LocalBackend | RayBackend
 
 
 class Schedule:

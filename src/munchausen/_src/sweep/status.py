@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from munchausen._src.errors import UserError
-from munchausen._src.experiment.records import is_live
-from munchausen._src.sweep.folder import current_jobs, read_attempts, read_grid, read_result
+from munchausen._src.experiment.records import RESULT, is_live, read_json
+from munchausen._src.sweep.folder import current_jobs, read_attempts, read_grid
 from munchausen._src.sweep.heartbeat import read_heartbeat
 from munchausen._src.sweep.plan import Job
 
@@ -35,7 +35,7 @@ class RunStatus(NamedTuple):
 
 
 def is_done(root: Path, job: Job) -> bool:
-    result = read_result(root / job.name)
+    result = read_json(root / job.name / RESULT)
     try:
         return result.get("status") == "finished" and int(result["steps"]) >= job.steps
     except (KeyError, TypeError, ValueError):
@@ -68,7 +68,7 @@ def run_statuses(root: Path, job: Job, state: JobState) -> list[RunStatus]:
     count = len(job.seeds)
     step, scores, rate = 0, [None] * count, None
     if state.status == "done":
-        result = read_result(place)
+        result = read_json(place / RESULT)
         step, scores = job.steps, [_lane_score(result, i) for i in range(count)]
         rate = _number(result.get("steps_per_second"))
     elif beat := read_heartbeat(place):

@@ -34,7 +34,7 @@ def _scores(game: str) -> dict[str, float]:
 def frames_per_step(game: str) -> int:
     """What a step counts on the time axis of a game."""
     listing = look_up(game)
-    return listing.frames_per_step if listing else 1
+    return listing.suite.frames_per_step if listing else 1
 
 
 def protocol_of(game: str) -> str | None:

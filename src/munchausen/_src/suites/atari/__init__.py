@@ -6,9 +6,9 @@ lost life is a terminal for learning while the game goes on.
 """
 
 import re
-from typing import Any
 
-from munchausen._src.suites.suite import Preset, Protocol, Suite, read_scores
+from munchausen._src.errors import bare
+from munchausen._src.suites.suite import Preset, Protocol, Suite, later, read_scores
 
 # The rows of the paper's table of scores.
 # fmt: off
@@ -29,35 +29,15 @@ FRAME_SKIP = 4
 FRAME_SHAPE = (84, 84)
 
 
-def _bare(name: str) -> str:
-    return "".join(c for c in name.lower() if c.isalnum())
-
-
-_BY_BARE_NAME = {_bare(game): game for game in GAMES}
+_BY_BARE_NAME = {bare(game): game for game in GAMES}
 
 
 def called(name: str) -> str | None:
     """MsPacman for MsPacman, ms_pacman, MsPacman-v5 and MsPacmanNoFrameskip-v4."""
-    return _BY_BARE_NAME.get(_bare(re.sub(r"(NoFrameskip|Deterministic)?-v\d+$", "", name)))
+    return _BY_BARE_NAME.get(bare(re.sub(r"(NoFrameskip|Deterministic)?-v\d+$", "", name)))
 
 
-def _make(game: str, count: int, *, protocol: str) -> Any:
-    from munchausen._src.suites.atari.emulators import AtariEnvironments
-
-    return AtariEnvironments(game, count, protocol=protocol)
-
-
-def _watch(game: str, seed: int, *, protocol: str) -> Any:
-    from munchausen._src.suites.atari.emulators import AtariScreen
-
-    return AtariScreen(game, seed, protocol=protocol)
-
-
-def _action_names(game: str, *, protocol: str) -> list[str]:
-    from munchausen._src.suites.atari.emulators import action_names
-
-    return action_names(game, protocol=protocol)
-
+_EMULATORS = "munchausen._src.suites.atari.emulators"
 
 # As close as the paper comes to the protocol of the first publications (its appendix on Asterix,
 # Dopamine's *_original configurations): DQN's numbers, then what others change.
@@ -77,7 +57,7 @@ _ORIGINAL = (
 
 ATARI = Suite(
     name="atari",
-    make=_make,
+    make=later(_EMULATORS, "AtariEnvironments"),
     games=GAMES,
     loop="host",
     presets=(
@@ -98,10 +78,10 @@ ATARI = Suite(
     other_names=("ALE",),
     called=called,
     about="Atari games under the protocol of the first publications: --protocol original",
-    action_names=_action_names,
+    action_names=later(_EMULATORS, "action_names"),
     references=read_scores(__name__),
     published="paper, best of 200M frames",
-    watch=_watch,
+    watch=later(_EMULATORS, "AtariScreen"),
     package="ale_py",
     extra="atari",
     frame_bytes=FRAME_SHAPE[0] * FRAME_SHAPE[1],

@@ -7,10 +7,9 @@ Nothing is imported because a file says so: a run's folder may be somebody else'
 
 import importlib
 import sys
-from typing import Any
 
 from munchausen._src.errors import UserError, unknown
-from munchausen._src.suites.suite import RANDOM, SOLVED, Preset, Suite
+from munchausen._src.suites.suite import RANDOM, REVISITING_RAINBOW, SOLVED, Preset, Suite, later
 
 CLASSIC = {"CartPole-v1": 50_000, "Acrobot-v1": 100_000, "MountainCar-v0": 200_000,
            "LunarLander-v3": 200_000}  # fmt: skip
@@ -52,43 +51,25 @@ def check_known(name: str) -> None:
         raise unknown("environment", f"gym/{id}", known, there_are)
 
 
-def _make(name: str, count: int) -> Any:
-    from munchausen._src.suites.gym.environments import GymEnvironments
-
-    return GymEnvironments(name, count)
-
-
-def _watch(name: str, seed: int) -> Any:
-    from munchausen._src.suites.gym.environments import GymScreen
-
-    return GymScreen(name, seed)
-
+_ENVIRONMENTS = "munchausen._src.suites.gym.environments"
 
 GYM = Suite(
     name="gym",
-    make=_make,
+    make=later(_ENVIRONMENTS, "GymEnvironments"),
     games=tuple(CLASSIC),
     loop="host",
     # Obando-Ceron & Castro 2021, classic control. An agent's own n stays, as on MinAtar.
     presets=(
         Preset(
             {
+                **REVISITING_RAINBOW,
                 "network": "mlp",
-                "initialiser": "glorot_uniform",
-                "loss": "mse",
                 "batch_size": 128,
                 "capacity": 50_000,
                 "warmup_steps": 500,
                 "target_period_steps": 100,
                 "epsilon_decay_steps": 10_000,
-                "stack": 1,
-                "clip_rewards": False,
                 "envs": 4,
-                "v_min": -100.0,
-                "v_max": 100.0,
-                "fractions": 32,
-                "target_fractions": 32,
-                "policy_fractions": 32,
             }
         ),
         # DQN is its optimiser, RMSProp: it keeps its own numbers.
@@ -108,6 +89,6 @@ GYM = Suite(
         "MountainCar-v0": {RANDOM: -200.0, SOLVED: -110.0},
         "LunarLander-v3": {RANDOM: -182.1, SOLVED: 200.0},
     },
-    watch=_watch,
+    watch=later(_ENVIRONMENTS, "GymScreen"),
     core_steps_per_second=1_500.0,
 )

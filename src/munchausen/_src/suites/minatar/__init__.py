@@ -1,19 +1,10 @@
 """MinAtar: five games of 10 × 10 in JAX, with the numbers of Obando-Ceron and Castro 2021."""
 
-from typing import Any
-
-from munchausen._src.suites.suite import Preset, Suite, read_scores
-
-
-def _make(game: str) -> Any:
-    from munchausen._src.suites.minatar.games import MinAtar
-
-    return MinAtar(game)
-
+from munchausen._src.suites.suite import REVISITING_RAINBOW, Preset, Suite, later, read_scores
 
 MINATAR = Suite(
     name="minatar",
-    make=_make,
+    make=later("munchausen._src.suites.minatar.games", "MinAtar"),
     games=("asterix", "breakout", "freeway", "seaquest", "space_invaders"),
     # Obando-Ceron & Castro 2021 (Revisiting Rainbow), with the network of MinAtar's authors.
     # An agent's own n stays: `iqn` and `m-iqn` are the paper's, 3-step; theirs, 1-step, are
@@ -22,20 +13,12 @@ MINATAR = Suite(
     presets=(
         Preset(
             {
+                **REVISITING_RAINBOW,
                 "network": "minatar",
-                "initialiser": "glorot_uniform",
-                "loss": "mse",
                 "capacity": 100_000,
                 "warmup_steps": 1_000,
                 "target_period_steps": 1_000,
-                "stack": 1,
-                "clip_rewards": False,
                 "envs": 100,
-                "v_min": -100.0,
-                "v_max": 100.0,
-                "fractions": 32,
-                "target_fractions": 32,
-                "policy_fractions": 32,
             }
         ),
         # DQN is its optimiser, RMSProp: it keeps its own numbers.
