@@ -21,14 +21,14 @@ class StorageError(Exception):
 
 @contextlib.contextmanager
 def writing(place: Path | str) -> Iterator[None]:
-    """Around what writes to a run's folder, and nothing else: an `OSError` of somebody's
-    environment is not a full disk."""
+    """Turns an `OSError` while writing into a `StorageError`. Wrap only code that writes to a run's
+    folder: an `OSError` raised by a user's environment is not a full disk."""
     try:
         yield
     except OSError as error:
         raise StorageError(
             f"cannot write to {place}: {error.strerror or error}; what was written before is "
-            "whole: make room and go on with --resume"
+            "intact: free some space and go on with --resume"
         ) from error
 
 
@@ -62,8 +62,8 @@ def _source() -> str:
 
 
 def unknown(what: str, name: str, known: Iterable[str], there_are: str = "") -> UserError:
-    """'unknown agent 'mdqn'; did you mean 'm-dqn'?', or if nothing is near the whole list, or
-    what is to be said in its place."""
+    """Such as "unknown agent 'mdqn'; did you mean 'm-dqn'?". If no name is similar, lists all known
+    names, or says `there_are` instead."""
     known = list(known)
     if near := nearest(name, known):
         names = " or ".join(repr(k) for k in near)

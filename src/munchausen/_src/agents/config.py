@@ -188,7 +188,7 @@ def parse_field(name: str, value: Any) -> Any:
 
 
 def _check_together(config: AgentConfig) -> None:
-    """What no single field can break."""
+    """Checks that involve several fields at once."""
     c = config
     torso_factory(c.network)  # refuses a name that makes none
     if c.batch_size > c.capacity:

@@ -243,7 +243,7 @@ def _finish(training: Training, out: Path, say: Any, own: str, as_json: bool) ->
     say("score: mean return of the last 100 training episodes")
     say(f"curve: {out / CURVE}")
     frames = settings.listing.suite.frames_per_step
-    say(f"speed: {speed_in_words(speed, frames)}" if speed else "speed: nothing was left to do")
+    say(f"speed: {speed_in_words(speed, frames)}" if speed else "speed: no steps were left to take")
     say(f"next:  {program()} evaluate {shlex.quote(str(out))}{own}")
     for other in [name for name in ("adam-dqn", "m-dqn") if name not in agents][:1]:
         say(f"       {program()} train {other} --env {settings.env}{own}     to compare")

@@ -1,4 +1,4 @@
-"""From chunks to rows: per iteration, what each lane scored and how its learning went."""
+"""Turns chunks of steps into rows of the records: one per iteration and lane."""
 
 from collections import deque
 from typing import Any

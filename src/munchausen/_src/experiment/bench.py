@@ -53,8 +53,8 @@ class Work(NamedTuple):
 
 
 def measure(settings: Settings, seconds: float, say: Callable[[str], None]) -> Rates:
-    """About `seconds` for each of the three, after compiling. They take turns: the speed of a
-    machine may change by a third within minutes, and a ratio is of parts that saw the same."""
+    """Measures each of the three for about `seconds`, after compiling. They take turns, because the
+    speed of a machine may change by a third within minutes, which would distort their ratio."""
     with closing(make_loop(settings)) as loop:
         bench = Bench(loop)
         for part in PARTS:
@@ -63,7 +63,7 @@ def measure(settings: Settings, seconds: float, say: Callable[[str], None]) -> R
         if isinstance(loop, HostLoop):
             say("until the first episodes have ended at different times …")
             bench.settle(seconds, "environments", "training")
-        say("all three in turns …")
+        say("measuring environments, learner and training in turns …")
         for _ in range(_ROUNDS):
             for part in PARTS:
                 bench.run(part, seconds / _ROUNDS)
@@ -75,9 +75,9 @@ def measure(settings: Settings, seconds: float, say: Callable[[str], None]) -> R
 
 
 class Bench:
-    """A loop whose parts can be run one at a time, all on the same lanes: a replay of Atari's is
-    7 GB, and starting an emulator takes a tenth of a second. The replay is full from the
-    beginning, of random frames (never of zeros, which would all be alike)."""
+    """A loop whose parts can be run one at a time. They share its lanes and emulators: a replay of
+    Atari's is 7 GB, and starting an emulator takes a tenth of a second. The replay is full from the
+    start, of random frames (zeros would all be alike)."""
 
     def __init__(self, loop: Any):
         self.loop = loop
@@ -89,8 +89,8 @@ class Bench:
         copy = -(-(loop.config.warmup_steps + group) // period) * period
         self.t = (copy - 1) // group * group
         self._longest = max(1, 1_000 // group) * group
-        # On a CPU a thousand steps of Atari may take longer than all of the measurement; a program
-        # of the device loop is of one length.
+        # On a CPU a thousand steps of Atari may take longer than the whole measurement. The device
+        # loop compiles a program for each length, so it keeps to one.
         self._chunk = group if self._on_host else self._longest
         self._report: Callable[[], Any] | None = None  # of the chunk before
         self._work: dict[Part, Work] = {}
@@ -117,10 +117,10 @@ class Bench:
         finish()
 
     def settle(self, seconds: float, *parts: Part) -> None:
-        """Turns that are not counted. On the host all first episodes begin at once, and an emulator
-        takes as long as for ten steps to begin the next one, while its batch waits: before the
-        first of them end, emulators are faster than ever after. And a training still compiles,
-        when a first episode is cut, and finds how many steps to take at once."""
+        """Runs turns that are not counted. On the host all first episodes begin together, so no
+        emulator resets at first, and a reset takes as long as ten steps: without this the
+        emulators would look faster than they are. Training also compiles the handling of the
+        first truncated episode here, and finds how many steps to take at once."""
         begun = time.monotonic()
         while time.monotonic() - begun < seconds:
             for part in parts:
@@ -269,14 +269,14 @@ def _with_full_replay(loop: Any) -> Any:
 
 
 def filler(actions: int, width: int) -> Any:
-    """The old frames are not looked at, but their place is to be used again."""
+    """The program does not read the old frames but reuses their memory, hence `keep_unused`."""
     fill = over_lanes(partial(_fill, actions=actions), width)
     return jax.jit(fill, donate_argnums=0, keep_unused=True)
 
 
 def _fill(lane: Lane, *, actions: int) -> Lane:
     (ring, priorities), key = lane.replay, jax.random.key(0)
-    # A few rows, again and again: drawing a number takes many times its place.
+    # A few random rows, repeated: drawing random numbers takes many times their size in memory.
     rows = min(_NOISY_ROWS, ring.rows)
     shape = (rows, *ring.frames.shape[1:])
     if ring.frames.dtype == bool:

@@ -117,8 +117,8 @@ def read_latest(folder: Path, template: Any, *, segmented: bool = False) -> Chec
 
 
 def set_aside_after(folder: Path, step: int) -> None:
-    """Renames checkpoints of later steps, which could not be read: a run that goes on from `step`
-    takes those steps anew, and must not come back to them when they can be read again."""
+    """Renames checkpoints after `step`, which could not be read. The run takes those steps again
+    and must not return to the old ones if they become readable later."""
     for place in list_checkpoints(folder):
         if place.name > _name(step):
             aside = place.with_name(f"unreadable-{place.name}")
@@ -195,8 +195,8 @@ def _read_state(place: Path, manifest: dict[str, Any]) -> dict[str, np.ndarray]:
 def _read_blocks(
     place: Path, manifest: dict[str, Any], most: int
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-    """Oldest first, each when it is wanted: all of them at once would be a second replay. File
-    names are made here from whole numbers, never taken from the manifest."""
+    """Yields the blocks oldest first, one at a time: all at once would need the memory of a second
+    replay. File names are made here from whole numbers, never taken from the manifest."""
     with _damage(place):
         replay = manifest["replay"]
         full = [(int(f), block_path(place.parent / REPLAY, int(f)), h) for f, h in replay["full"]]

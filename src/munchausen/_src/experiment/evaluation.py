@@ -174,8 +174,8 @@ def _on_host(
     share: int | None = None,
 ) -> Evaluation:
     """With a `share` of steps, each environment plays whole episodes until it has taken them;
-    otherwise its share of the episodes. One that knows no end is left at the cap: it cannot be
-    begun again alone, so what it still had to play is not played."""
+    otherwise it plays its share of the episodes. One whose episode reaches the cap on steps stops
+    for good: it cannot be reset alone, so its remaining episodes are not played."""
     count = min(episodes, _HOST_ENVS)
     batch: HostEnvironments = envs.make_host(settings.listing, count)
     try:

@@ -47,8 +47,8 @@ class RunFolder:
         self._lock.close()
 
     def note_start(self, settings: Settings, step: int, episodes_cut: int = 0) -> None:
-        """The settings (of a resumed run, `steps` may have changed), and from which step and on
-        which machine it goes on. What it came to before is no longer so."""
+        """Writes the settings (a resumed run may have more `steps`) and a line about this start,
+        with its step and machine. Deletes an older result, which no longer holds."""
         with writing(self.path):
             (self.path / RESULT).unlink(missing_ok=True)
             write_json(self.path / CONFIG, settings.to_json())
@@ -57,7 +57,7 @@ class RunFolder:
                 file.write(json.dumps(start) + "\n")
 
     def check_without_checkpoint(self) -> None:
-        """A run that is to begin at step 0 must have nothing to lose."""
+        """Refuses a finished run; warns if an unfinished one must start again at step 0."""
         if is_finished(self.path):
             raise UserError(
                 f"{self.path} is finished, and its checkpoints are gone: it cannot go on; train "

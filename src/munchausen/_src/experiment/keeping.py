@@ -51,8 +51,8 @@ class Keeping:
         self._segments: SegmentWriter | None = None
         self._tracker: Tracker | None = None
         self._keep_bytes = 0  # of the records
-        # Where in the records the rows begin of an iteration that the run's end cut short: a run
-        # that goes on beyond it writes them again, of the whole iteration.
+        # Byte offset in the records of an iteration that the run's end cut short. A run that
+        # continues writes its rows again, over the whole iteration.
         self._unfinished_from: int | None = None
 
     def find(self, loop: Loop) -> tuple[Counters, Any] | None:
@@ -77,8 +77,8 @@ class Keeping:
         return counters, saved.state
 
     def begin(self, step: int, episodes_cut: int) -> None:
-        """Makes the folder ready for what comes after `step`. In this order: records are cut for
-        the settings that the folder says."""
+        """Makes the folder ready for the rows after `step`. The order matters: the settings are
+        written before the records are truncated for them."""
         folder = self._opened()
         folder.note_start(self._settings, step, episodes_cut)
         with self.writing():
@@ -185,7 +185,7 @@ class Keeping:
         if self._segments is None:
             write_checkpoint(folder.path, step, snapshot, written)
             return
-        # The next steps use this memory up: copies, and the rest in the background.
+        # The next steps overwrite this memory: copy it now, and do the rest in the background.
         ring = snapshot.lane.replay.ring
         oldest = int(jnp.max(ring.head)) - ring_rows(ring) + 1
         # A cut episode takes a row more than its steps, so rows run ahead of the count of steps.

@@ -26,8 +26,8 @@ def speed_in_words(steps_per_second: float, frames_per_step: int) -> str:
 
 
 def pause_after(took: float, least: float) -> float:
-    """Seconds from a checkpoint that took so long to the next. At most a twentieth of the time
-    goes into them, also where many seeds have gigabytes of replay; `least` 0 is no pause."""
+    """Seconds to wait after a checkpoint that took `took` seconds, so that checkpoints take at most
+    a twentieth of the time, even with gigabytes of replay. `least` 0 means no pause."""
     return max(least, 20 * took) if least else 0.0
 
 

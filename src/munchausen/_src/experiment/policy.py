@@ -75,7 +75,7 @@ def load_run(path: Path, lane: int = 0, network: Any = None) -> Policy:
         return Policy(settings, lane, weights, counters["step"])
     if is_finished(path) and not list_checkpoints(path):
         raise UserError(
-            f"{path} is finished, and its checkpoints are gone: there is no agent to play with"
+            f"{path} is finished and its checkpoints were deleted: there is no agent to load"
         )
     raise UserError(f"{path} has no whole checkpoint yet; let it train on with --resume")
 

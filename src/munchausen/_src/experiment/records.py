@@ -24,8 +24,8 @@ class RecordWriter:
     """Appends rows to a run's records."""
 
     def __init__(self, folder: Path, keep_bytes: int = 0):
-        """`keep_bytes`: what a checkpoint vouches for. Rows after it belong to steps that are
-        about to be taken again, so they go."""
+        """`keep_bytes`: the length of the records when the checkpoint was written. Later rows are
+        deleted, because their steps are about to be taken again."""
         if records_bytes(folder) < keep_bytes:
             raise UserError(
                 f"{folder / RECORDS} is shorter than its checkpoint says ({keep_bytes} bytes); "
@@ -97,15 +97,6 @@ def write_action_gaps(
 def read_action_gaps(folder: Path) -> list[dict[str, Any]]:
     path = Path(folder) / ACTION_GAPS
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """What a file of a run's folder says; nothing if it is not there or damaged."""
-    try:
-        data = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:

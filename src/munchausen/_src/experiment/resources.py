@@ -58,8 +58,8 @@ def check_memory(settings: Settings) -> None:
 
 
 def cpu_seconds(settings: Settings, say: Callable[[str], Any]) -> float:
-    """From the time of an update here; emulators and acting take a fifteenth beside it. Where there
-    are too few updates to take long, none is timed and they count as nothing."""
+    """Estimated from the time of an update on this CPU; emulators and acting add a fifteenth. If
+    there are too few updates to take long, none is timed and the estimate is 0."""
     config = settings.config
     updates = max(0, settings.steps - config.warmup_steps) // config.update_period_steps
     if updates < _FEW_UPDATES:

@@ -110,7 +110,7 @@ class SegmentWriter:
     """Follows a ring and writes its full blocks in the background, in order."""
 
     def __init__(self, folder: Path, ring: Ring, written: list[Written]):
-        """`written`: the blocks a checkpoint vouches for; those after it are written anew."""
+        """`written`: the blocks that the checkpoint names; later ones are written again."""
         self.folder = folder / CHECKPOINTS / REPLAY
         for cut in self.folder.glob("*.writing"):  # by a kill
             cut.unlink()
@@ -205,9 +205,9 @@ def block_path(folder: Path, first: int, kind: str = "rows") -> Path:
 def write_block(path: Path, block: Block) -> str:
     """Writes and returns the SHA-256 of what was written.
 
-    The loop's thread needs the interpreter in every turn, and `safetensors.save` copies 64 MB
-    twice without letting go of it: 35 to 55 ms a block, twice a second on a fast machine. So its
-    format is written here, and the arrays are compressed where they are.
+    `safetensors.save` copies 64 MB twice while it holds Python's interpreter lock, which stops the
+    training loop for 35 to 55 ms a block, twice a second on a fast machine. So its format is
+    written here, and the arrays are compressed without a copy.
     """
     arrays = {k: np.require(np.asarray(x), requirements="C") for k, x in block.arrays.items()}
     header = _header(arrays)
@@ -236,8 +236,8 @@ def _header(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def read_block(path: Path, sha256: str, most: int = 2**32) -> dict[str, np.ndarray]:
-    """Raises ValueError if the file is not the one that was written, or says that it unfolds to
-    more than `most` bytes: that memory would be taken before anything else is looked at."""
+    """Raises ValueError if the file is not the one that was written, or claims to decompress to
+    more than `most` bytes: that memory would be allocated before anything else is checked."""
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != sha256:
         raise ValueError(f"{path} was cut or altered")

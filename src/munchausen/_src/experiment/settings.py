@@ -154,7 +154,7 @@ def check_seed(seed: Any) -> None:
 
 
 def round_up(steps: int, group: int) -> int:
-    """To whole groups, the least stretch that acts and learns."""
+    """Rounded up to whole groups; a group is the shortest stretch of steps that acts and learns."""
     return math.ceil(steps / group) * group
 
 

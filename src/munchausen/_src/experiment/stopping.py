@@ -1,11 +1,11 @@
-"""SIGINT and SIGTERM: asked once, whatever runs ends well; asked twice, at once."""
+"""SIGINT and SIGTERM: the first one stops at a safe point, the second one immediately."""
 
 import signal
 from typing import Any
 
 
 class Interrupted(Exception):
-    """A signal asked for the end, and it came where nothing is lost by it."""
+    """The program stopped on a signal, at a point where nothing is lost."""
 
     def __init__(self, number: int, where: str):
         super().__init__(f"stopped by {signal.Signals(number).name} {where}")
@@ -13,7 +13,7 @@ class Interrupted(Exception):
 
 
 class StopSignals:
-    """Within it the first signal is kept in `asked`, to be looked at where stopping is safe."""
+    """Inside this context the first signal is stored in `asked`, to be checked at safe points."""
 
     def __init__(self) -> None:
         self.asked: int | None = None

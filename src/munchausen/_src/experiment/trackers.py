@@ -47,14 +47,14 @@ def open_tracker(name: str, run: Path, config: dict[str, Any], kept: list[Row]) 
 
 
 class TensorBoard:
-    """Event files in the run's folder, one sub-folder a lane. They are made anew from the records
-    at each start: a point of steps that are about to be taken again goes with them."""
+    """Event files in the run's folder, one sub-folder a lane. Each start writes them again from the
+    records, so points of steps that will be taken again disappear."""
 
     def __init__(self, run: Path, kept: list[Row]):
         self._folder = run / FOLDER
         shutil.rmtree(self._folder, ignore_errors=True)
         self._writers: dict[str, Any] = {}
-        # Times are the run's own clock, put so that the last kept row is now: no hole, no 1970.
+        # Use the run's own clock, shifted so that the last kept row is now: no gap, no 1970.
         self._begun = time.time() - max((_seconds(row) for row in kept), default=0.0)
         self.append(kept)
 

@@ -33,12 +33,12 @@ class HostLoop:
 
         receive what the batch did; store it; act for it; start learning
 
-    Programs are dispatched, not awaited: the device learns while the environments step on the
-    host. A thread of its own waits for the actions and hands them to their batch, while this
-    one starts the learning, which takes a millisecond. Of several batches one is stored and
-    acted for while the others step, so that both the emulators and the device always have work.
-    An action comes from the newest parameters there are when it is asked for, short of the
-    learning that overlaps it: the policy lags by at most one round of all environments.
+    Programs are started but not waited for: the device learns while the environments step on the
+    host. A second thread waits for the actions and passes them to their batch, while this one
+    starts the learning, which takes a millisecond. With several batches, one is stored and acted
+    for while the others step, so that emulators and device always have work. Actions come from
+    the parameters there are when they are asked for; learning that is still running is missing,
+    so the policy lags by at most one round of all environments.
 
     With one environment nothing overlaps and the order is Algorithm 1's: store, learn, act.
     """
@@ -51,8 +51,8 @@ class HostLoop:
         *,
         batches: int = 1,
     ):
-        """More than one batch pays where environments step on threads of their own. If so many
-        cannot be made with whole updates in each, there is one."""
+        """Several batches help where environments step on their own threads. If the environments
+        cannot be split into that many, each with whole updates, there is a single batch."""
         self.config = config
         self.lanes = lanes
         batches = batches if _splits(config, batches) else 1
@@ -131,9 +131,8 @@ class HostLoop:
         return HostState(lane, episode_return, episode_length), report
 
     def play(self, actions: np.ndarray) -> None:
-        """A step of all environments with these actions [lanes, envs], batch by batch as in
-        `advance`, which may go on from there; but what they did before is not stored, and nothing
-        is learned. For measuring."""
+        """Steps all environments with these actions [lanes, envs], batch by batch as in `advance`,
+        but stores and learns nothing. `advance` may continue from there. For measuring."""
         for index in range(len(self.envs)):
             if self._sent[index] is not None:
                 self._receive(index)
@@ -182,7 +181,7 @@ class HostLoop:
 
     def _receive(self, index: int) -> HostSteps:
         if not self._stepping[index]:  # environments would wait for ever
-            raise RuntimeError("this loop was stopped in the middle of a turn and cannot go on")
+            raise RuntimeError("this loop was stopped in the middle of a step and cannot continue")
         if sending := self._sending[index]:
             sending.result()  # raises what kept them from being handed over, each time it is asked
         step = self.envs[index].receive()
@@ -208,9 +207,9 @@ class HostLoop:
             lengths[over] = 0
 
     def _reset(self, start: int) -> jax.Array:
-        """First frames of new episodes. Seeds are of a lane's own seed, so that side by side
-        it plays what it would play alone; and of the row it starts at, so that a resumed run
-        does not play its first episodes again."""
+        """First frames of new episodes. Their seeds are made from the lane's seed, so that a lane
+        plays the same beside others as alone, and from the row it starts at, so that a resumed
+        run does not repeat its first episodes."""
         frames = []
         for index, envs in enumerate(self.envs):
             if self._stepping[index]:

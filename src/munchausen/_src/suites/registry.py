@@ -1,5 +1,5 @@
 """One naming scheme for all environments: `minatar/breakout`, `atari/Breakout`,
-`gym/CartPole-v1`. What else an environment is called leads to the same listing."""
+`gym/CartPole-v1`. Other names of an environment lead to the same listing."""
 
 import re
 from collections.abc import Callable

@@ -1,9 +1,9 @@
 """The Ray backend: the same attempts, each in a task of an existing cluster.
 
-Ray chooses the node and the GPU; nothing else is left to it. A task does not train: it watches a
-process that trains, as on one machine, so that what Ray kills is killed whole. Records and
-checkpoints are on storage that all nodes share. What Ray loses, a worker or a node, comes back as
-an error, and the schedule hands the job over again, to go on from its checkpoint.
+Ray only chooses the node and the GPU. A task does not train: it watches a process that trains, as
+on one machine, so that cancelling a task ends everything it started. Records and checkpoints are on
+storage that all nodes share. If Ray loses a worker or a node, that is an error of the task, and the
+schedule submits the job again, to continue from its checkpoint.
 """
 
 import logging

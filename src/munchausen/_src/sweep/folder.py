@@ -123,7 +123,7 @@ def finish_splits(path: Path, grid: Grid, together: int) -> None:
 
 
 def read_attempts(path: Path) -> dict[str, Outcome]:
-    """The last outcome of each job. Lines that are none, such as one cut by a kill, are none."""
+    """The last outcome of each job. Unreadable lines, such as one cut by a kill, are skipped."""
     outcomes = {}
     try:
         lines = (path / ATTEMPTS).read_text(errors="replace").splitlines()

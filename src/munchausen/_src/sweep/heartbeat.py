@@ -1,8 +1,8 @@
 """How far a training of a sweep is, for those who watch it from outside.
 
-Records come once an iteration, which on Atari is a quarter of an hour and more; a heartbeat comes
-every second. It carries no time of day: whoever reads it sees that it changes, by a clock of
-their own, so that no clock that jumps can make a run look stuck.
+Records come once an iteration, which on Atari can be a quarter of an hour; a heartbeat comes every
+second. It contains no time: the reader notices by its own clock when it changes, so a clock that is
+set differently on another machine cannot make a run look stuck.
 """
 
 import json

@@ -84,10 +84,10 @@ def seed_groups(seeds: Iterable[int], together: int) -> list[tuple[int, ...]]:
 
 
 def seeds_together_on_cpu(grid: Grid, slots: int) -> int:
-    """How many seeds share a process on `slots` cores. In one process they are trained in turn,
-    each bit for bit as alone, and share its start: that pays where runs are short and enough
-    jobs are left for all cores. Of arrangements within 5% the one with fewer together counts:
-    its runs end alone."""
+    """How many seeds share a process on `slots` cores. Seeds in one process are trained in turn,
+    with the same bits as alone, and share its start-up time: that pays where runs are short and
+    enough jobs are left for all cores. Of the numbers within 5% of the best time the smallest is
+    taken, so that runs end independently of each other."""
     settings = configurations(grid)
     seconds = max(each.steps / each.listing.suite.core_steps_per_second for each in settings)
 

@@ -1,4 +1,4 @@
-"""Every job to its end: retries what was cut, gives up on what cannot be, and goes on."""
+"""Runs every job to its end: retries interrupted ones, gives up on those that cannot succeed."""
 
 import time
 from collections import deque
@@ -89,7 +89,7 @@ class Schedule:
             self.states[job] = JobState("waiting", outcome.error)
             self._waiting.append(job)
         elif len(job.seeds) > 1:
-            # One of them is to blame; the others are not to go with it.
+            # One of these seeds caused the failure; the others should not fail with it.
             del self.states[job]
             for single in self._folder.split(job):
                 self._add(single)

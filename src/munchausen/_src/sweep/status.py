@@ -1,4 +1,4 @@
-"""What has become of each run of a sweep, out of its folder."""
+"""The status of each run of a sweep, read from its folder."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -99,8 +99,8 @@ def count(rows: Iterable[RunStatus]) -> dict[str, int]:
 
 
 def seconds_left(rows: list[RunStatus]) -> float | None:
-    """As long as now so many run at once, each as fast as those that are known. Runs that share
-    a program each have a part of its speed."""
+    """Assumes that as many runs go on at once as now, each at the known average speed. Runs that
+    share a program each have a part of its speed."""
     rates = [row.steps_per_second for row in rows if row.steps_per_second]
     running = sum(row.status == "running" for row in rows)
     if not rates or not running:

@@ -1,8 +1,8 @@
 """A training of a sweep ends with the process that watches it.
 
-An orphan would go on holding its run's lock while nobody looks after it, and the sweep that is
-started again could not take the run over. Killed, it loses what is behind its last checkpoint
-and no more.
+A training that outlives its sweep would keep its run's lock, and the sweep could not resume the run
+when it is started again. If the training is killed instead, it loses only the steps since its last
+checkpoint.
 """
 
 import ctypes

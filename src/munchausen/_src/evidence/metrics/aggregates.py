@@ -29,7 +29,7 @@ def mean(scores: Scores) -> Number:
 
 
 def median(scores: Scores) -> Number:
-    """The median over games of their means: half of the games do not matter to it."""
+    """The median over games of their means. It ignores how good or bad half of the games are."""
     return np.median(game_means(scores), axis=-1)
 
 
