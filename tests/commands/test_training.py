@@ -18,6 +18,7 @@ from munchausen._src.agents.config import FIELDS
 from munchausen._src.commands import evaluate as evaluate_command
 from munchausen._src.experiment.checkpoint import list_checkpoints, read_arrays
 from munchausen._src.experiment.records import read_records
+from munchausen._src.experiment.settings import REGULARISER
 
 COLUMNS = {
     *("env", "agent", "seed", "iteration", "step"),
@@ -68,7 +69,8 @@ class TestTraining:
         run, _ = trained
         config = json.loads((run / "config.json").read_text())
         assert config["env"] == "minatar/asterix"
-        assert config["config"].keys() == FIELDS.keys()
+        assert config["config"].keys() | set(REGULARISER) == FIELDS.keys()
+        assert set(REGULARISER) < config["lanes"][0].keys()
         assert config["config"]["capacity"] == 4000
         assert [place.name for place in list_checkpoints(run)] == [
             "step-000000001600",

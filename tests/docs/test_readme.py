@@ -20,7 +20,7 @@ def test_the_loop_around_the_core():
     given = "rewards, discounts, s_next = ..."
     assert given in code
     code = code.replace(given, "rewards, discounts, s_next = step(actions)")
-    code = code.replace("range(10_000)", "range(300)")
+    code = code.replace("range(10_000)", "range(200)")
     names["step"] = step
     exec(code, names)
     actions = core.Actor(names["head"]).act(names["state"].online, states, names["act_key"])

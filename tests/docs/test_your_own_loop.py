@@ -13,13 +13,12 @@ from snippets import lines_of_code, snippet
 PAGE = "docs/your-own-loop.md"
 
 
-def test_munchausen_iqn_on_cartpole_in_40_lines(capsys):
+def test_munchausen_iqn_on_cartpole_in_40_lines():
     code = snippet(PAGE, "the loop")
     assert lines_of_code(code) <= 40
     seen = {}
     exec(code, seen)
     assert max(np.convolve(seen["returns"], np.full(20, 1 / 20), "valid")) >= 400
-    assert "400" in capsys.readouterr().out or seen["returns"]
 
 
 def values(seed, dtype):

@@ -45,6 +45,7 @@ def test_an_environment_without_an_end_is_left_at_the_cap(endless, monkeypatch):
 
 def test_other_networks_seeds_and_epsilons_need_no_other_program():
     """A training has a phase after every iteration."""
+    evaluation._host_programs.cache_clear()
     small = {"envs": 4, "capacity": 400, "warmup_steps": 100, "network": "minatar-linear"}
     agents = [Agent("m-dqn", seed=seed, **small).learn(8) for seed in (0, 1)]
     for i, agent in enumerate(agents):

@@ -289,5 +289,5 @@ def test_a_finished_run_without_its_checkpoints_is_not_begun_again(tmp_path, two
         train(settings, run, resume=True)
     assert (run / RECORDS).read_bytes() == before
     assert folder.is_finished(run)
-    with pytest.raises(UserError, match="there is no agent to play with"):
+    with pytest.raises(UserError, match="there is no agent to load"):
         load_run(run)

@@ -26,14 +26,13 @@ class TestOnTheCommandLine:
         return json.loads((run / "config.json").read_text())
 
     def test_more_steps_keep_the_schedule_and_its_end(self, run):
-        assert self.config(run)["config"]["tau"] == "linear:0.1:0.02:800"
         assert self.config(run)["lanes"][0]["tau"] == "linear:0.1:0.02:800"
         resume = ("train", "--resume", "--out", str(run))
         assert munchausen(*resume, "--steps", "1200").code == 0
         # The command that began the run, with more steps: what a sweep says again.
         assert munchausen(*resume, *SMALL, *TAU, "--steps", "1600").code == 0
         assert self.config(run)["steps"] == 1600
-        assert self.config(run)["config"]["tau"] == "linear:0.1:0.02:800"
+        assert self.config(run)["lanes"][0]["tau"] == "linear:0.1:0.02:800"
         assert load_run(run).regulariser.tau == 0.02
 
     def test_another_schedule_is_refused(self, run):
@@ -87,7 +86,7 @@ class TestInPython:
 
     def test_schedules_last_as_long_as_the_first_call(self, run):
         _, place = run
-        config = json.loads((place / "config.json").read_text())["config"]
+        config = json.loads((place / "config.json").read_text())["lanes"][0]
         assert config["alpha"] == "linear:0:0.9:800"
         assert config["tau"].startswith("function:")
         assert config["tau"].endswith("cooling")

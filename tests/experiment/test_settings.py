@@ -43,7 +43,8 @@ def test_published_runs_can_still_be_read(run):
     assert Settings.from_json(settings.to_json()) == settings
     # Nothing is lost or changed but what has got a name since.
     again = settings.to_json()
-    assert again["config"] == {"precision": "tf32"} | written["config"]
+    shared = {k: v for k, v in written["config"].items() if k not in REGULARISER}
+    assert again["config"] == {"precision": "tf32"} | shared  # α, τ and l0 are the lanes' alone
     assert again["lanes"] == written["lanes"]
     assert again["changes"] == written["changes"]
 

@@ -202,7 +202,7 @@ def test_a_loop_that_was_stopped_within_a_turn_does_not_wait_for_ever(envs, batc
     with pytest.raises(KeyboardInterrupt):
         loop.advance(state, 24, 8)
     loop._store = store
-    with pytest.raises(RuntimeError, match="cannot go on"):
+    with pytest.raises(RuntimeError, match="cannot continue"):
         loop.advance(state, 24, 8)
     state, report = loop.advance(loop.init(), 0, 24)  # but from the beginning
     assert report().episodes[0].returns.size
