@@ -54,8 +54,8 @@ def make_vector(game: str, count: int, *, protocol: str, **changes: Any) -> Any:
 
 
 def _give_way(by: int) -> None:
-    """Makes way for other threads, for this thread and those it starts: emulators take all cores
-    they get, and the few threads that feed the device would wait for one."""
+    """Lowers the priority of this thread and of those it starts. Emulators take all the cores they
+    get, and the few threads that feed the device would have to wait for one."""
     if sys.platform == "linux":  # elsewhere a priority is that of the whole process
         thread = threading.get_native_id()
         nice = os.getpriority(os.PRIO_PROCESS, thread) + by
