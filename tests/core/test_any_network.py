@@ -108,6 +108,35 @@ class Noisy(eqx.Module):
         return q if key is None else q + jax.random.normal(key, q.shape)
 
 
+def test_a_network_that_exists_stays_its_owners():
+    module = mlp(3)(jax.random.key(0))
+    learner = learner_of(lambda _: module)
+    state = learner.init(jax.random.key(0))
+    jax.jit(learner.copy_target, donate_argnums=0)(state)  # online and target share no memory
+    assert module(jnp.ones(4)).shape == (3,)
+
+
+def test_a_field_may_be_called_batch():
+    class Network(eqx.Module):
+        weight: jax.Array
+        batch: int = eqx.field(static=True, default=3)
+        view: int = eqx.field(static=True, default=3)
+
+        def __call__(self, x):
+            return self.weight @ x
+
+    actor = core.Actor(core.Expected())
+    q = actor.values(Network(jnp.ones((3, 4))), jnp.ones((2, 4)), jax.random.key(0))
+    np.testing.assert_array_equal(q, 4.0)
+
+
+def test_metrics_of_several_axes():
+    update = core.Update(
+        jnp.ones((2, 3, 4)), jnp.ones((2, 3, 4, 5)), jnp.zeros((2, 3, 4), int), 0.1
+    )
+    assert all(x.shape == (2, 3) for x in update.metrics)
+
+
 def test_keys_reach_a_network_that_asks_for_them():
     network, states = Noisy(jnp.zeros((3, 4))), jnp.ones((2, 4))
     actor = core.Actor(core.Expected())
@@ -216,6 +245,33 @@ class TestWhatDoesNotFit:
         head = core.ImplicitQuantile(3, 4, 5)
         with pytest.raises(UserError, match=r"5 fractions has shape \[3\]; .* \[5, actions\]"):
             core.Actor(head).act(Flat(jnp.ones((3, 4))), jnp.ones((2, 4)), jax.random.key(0))
+
+    @pytest.mark.parametrize(
+        ("name", "value", "words"),
+        [
+            ("r_t", jnp.zeros((8, 1)), r"r_t \[8, 1\]"),
+            ("a_tm1", jnp.zeros((8, 1), int), r"a_tm1 \[8, 1\]"),
+            ("weights", jnp.ones((8, 1)), r"weights \[8, 1\]"),
+            ("weights", jnp.ones(()), r"weights \[\]"),
+        ],
+    )
+    def test_numbers_with_another_axis(self, name, value, words):
+        """They would be multiplied crosswise, and nobody would see it."""
+        learner, batch, options = learner_of(mlp(3)), transitions(), {"regulariser": M_DQN}
+        if name == "weights":
+            options["weights"] = value
+        else:
+            batch = batch._replace(**{name: value})
+        with pytest.raises(UserError, match=words):
+            learner.update(learner.init(jax.random.key(0)), batch, jax.random.key(1), **options)
+
+    def test_names(self):
+        with pytest.raises(UserError, match="did you mean 'huber'"):
+            core.Expected("hubber")
+        with pytest.raises(UserError, match="unknown exploration 'boltzmann'"):
+            core.Actor(core.Expected(), "boltzmann")
+        with pytest.raises(UserError, match="network is a function of a key"):
+            core.Learner(core.Expected(), optax.sgd(0.1), (1, 2))
 
     def test_leading_axes(self):
         learner = learner_of(mlp(3))

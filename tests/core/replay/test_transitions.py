@@ -86,3 +86,16 @@ def test_what_does_not_fit():
         replay.add(state, numbered(0, 8))
     with pytest.raises(UserError, match=r"a_tm1 \[2\]"):
         replay.add(state, numbered(0, 3)._replace(a_tm1=np.zeros(2, int)))
+    with pytest.raises(UserError, match="needs room for a transition, not 0"):
+        core.TransitionReplay(0).init(EXAMPLE)
+
+
+def test_an_example_of_zeros_does_not_make_rewards_whole_numbers():
+    replay = core.TransitionReplay(CAPACITY)
+    state = replay.init(core.Transitions({"a": np.zeros(2)}, 0, 0, 0, {"a": np.zeros(2)}))
+    seen, numbers = {"a": np.full((3, 2), 0.25)}, (np.full(3, 0.7), np.full(3, 0.9))
+    state = replay.add(state, core.Transitions(seen, np.ones(3, int), *numbers, seen))
+    batch = replay.sample(state, jax.random.key(0), 5).transitions
+    np.testing.assert_allclose(batch.r_t, 0.7, rtol=1e-6)
+    np.testing.assert_allclose(batch.discount_t, 0.9, rtol=1e-6)
+    np.testing.assert_allclose(batch.observation_t["a"], 0.25)

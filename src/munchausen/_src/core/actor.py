@@ -1,7 +1,7 @@
 """Acting: ε-greedy, or ε-softmax for the stochastic variant. Pure."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from munchausen._src.core.heads import Head
 from munchausen._src.core.network import Network, batched, view
 from munchausen._src.core.operators import Scalar
+from munchausen._src.errors import unknown
+
+_EXPLORATIONS = ("greedy", "stochastic")
 
 
 class Decision(NamedTuple):
@@ -22,7 +25,11 @@ class Actor:
     """How actions come from a network: by which head, and with which exploration."""
 
     head: Head
-    exploration: Literal["greedy", "stochastic"] = "greedy"
+    exploration: str = "greedy"  # or "stochastic"
+
+    def __post_init__(self) -> None:
+        if self.exploration not in _EXPLORATIONS:
+            raise unknown("exploration", self.exploration, _EXPLORATIONS)
 
     def act(
         self,

@@ -1,6 +1,5 @@
 """Learning: targets from the frozen network, one gradient step towards them. Pure."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from munchausen._src.core.heads.base import of_action
 from munchausen._src.core.network import Network, batched, checked, trainable, view
 from munchausen._src.core.operators import Scalar, policy, scaled_log_policy
 from munchausen._src.core.replay import batch_size
+from munchausen._src.errors import UserError
 
 _TINY = 1e-10  # Dopamine's, in priorities
 
@@ -53,10 +53,11 @@ class Update(NamedTuple):
     def metrics(self) -> Metrics:
         """Made when they are asked for: a loop does so once for many updates, as a dozen tiny
         kernels a step would cost a GPU as much as the step itself."""
-        if self.loss.ndim == 1:
-            return _metrics(*self)
-        of_each = 0 if jnp.ndim(self.tau) else None
-        return jax.vmap(_metrics, in_axes=(0, 0, 0, of_each))(*self)
+        of_each = _metrics
+        for axes in range(self.loss.ndim - 1):
+            own = 0 if jnp.ndim(self.tau) > axes else None
+            of_each = jax.vmap(of_each, in_axes=(0, 0, 0, own))
+        return of_each(*self)
 
 
 class _Batch(NamedTuple):
@@ -82,12 +83,21 @@ class Learner:
 
     head: Head
     optimizer: optax.GradientTransformation
-    network: Callable[[PRNGKeyArray], Network]
+    network: Any  # (key) -> Network
     munchausen: bool = True
+
+    def __post_init__(self) -> None:
+        if not callable(self.network):
+            raise UserError(
+                "network is a function of a key that makes one (lambda key: my_module), not an "
+                f"object of type {type(self.network).__name__}"
+            )
 
     def init(self, key: PRNGKeyArray) -> LearnerState:
         """The target network is initialised separately from the online one (Dopamine)."""
-        online, target = (checked(self.network(each)) for each in jax.random.split(key))
+        made = (checked(self.network(each)) for each in jax.random.split(key))
+        # Copied: a network that exists already stays its owner's, and is not both of the two.
+        online, target = (jax.tree.map(jnp.copy, network) for network in made)
         # A lambda within a network is another one each time it is made: the two share one.
         target = jax.tree.unflatten(jax.tree.structure(online), jax.tree.leaves(target))
         return LearnerState(online, target, self.optimizer.init(_weights(online)))
@@ -99,20 +109,20 @@ class Learner:
         key: PRNGKeyArray,
         *,
         regulariser: Regulariser,
-        weights: Float[Array, " B"] | None = None,
+        weights: Float[Array, "..."] | None = None,
     ) -> tuple[LearnerState, Update]:
         """One gradient step towards targets of the target network.
 
         Args:
-            transitions: a batch of `Transitions`, or what a replay's `sample` gave.
+            transitions: a batch of `Transitions`, or the `transitions` of a replay's sample.
             key: for heads and layers that draw.
             regulariser: α, τ and l0; they may be traced.
-            weights: importance weights of the transitions, None for all alike.
+            weights: importance weights of the transitions [B], None for all alike.
 
         Returns:
             The state after the step, and its losses, priorities and metrics.
         """
-        batch_size(transitions)
+        batch_size(transitions, weights)
         keys = jax.random.split(key)
         batch = self._view(state.target, transitions)
         targets = self._targets(state.target, regulariser, batch, keys[0])

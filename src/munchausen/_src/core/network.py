@@ -85,14 +85,14 @@ def checked(network: Network) -> Network:
 
 
 def view(network: Network, observations: Shaped[Array, "B ..."]) -> Shaped[Array, "B ..."]:
-    own = getattr(_opened(network), "view", None)
-    return observations if own is None else jax.vmap(own)(observations)
+    network = _opened(network)
+    return jax.vmap(network.view)(observations) if _has(network, "view") else observations
 
 
 def batched(network: Network, key: PRNGKeyArray | None = None) -> Apply:
     """`network` as a function of a batch of views, and of fractions for implicit quantiles."""
     network = _opened(network)
-    if hasattr(network, "batch"):
+    if _has(network, "batch"):
         return partial(call, network.batch, key=key)
     return jax.vmap(partial(call, network, key=key))
 
@@ -105,6 +105,11 @@ def call(layer: Callable[..., Any], *arguments: Any, key: PRNGKeyArray | None = 
         parameters = ()
     takes_key = any(p.name == "key" or p.kind is p.VAR_KEYWORD for p in parameters)
     return layer(*arguments, key=key) if takes_key else layer(*arguments)
+
+
+def _has(network: Network, method: str) -> bool:
+    """Of its class: a field may be called so too."""
+    return callable(getattr(type(network), method, None))
 
 
 def _opened(network: Network) -> Network:

@@ -131,7 +131,8 @@ def load_settings(path: Path, network: Any = None) -> Settings:
 
 def reopen(path: Path, asked: Settings) -> RunFolder:
     """Opens a run to go on with it. Its settings must be those asked for."""
-    saved = load_settings(path)
+    network = asked.config.network
+    saved = load_settings(path, None if isinstance(network, str) else network)
     if difference := first_difference(saved, asked):
         raise UserError(f"cannot resume {path} with another configuration: {difference}")
     with refused(f"write to {path}"):

@@ -100,8 +100,7 @@ class Keeping:
         unfinished, self._unfinished_from = self._unfinished_from, None
         kept = records_bytes(folder.path) if unfinished is None else unfinished
         self._records = RecordWriter(folder.path, kept)
-        ring = loop.replay(state)
-        if _in_segments(loop, ring):
+        if isinstance(loop, HostLoop) and is_large(ring := loop.replay(state)):
             newest = list_checkpoints(folder.path)[-1:]
             written = named_blocks(newest[0]) if newest else []
             self._segments = SegmentWriter(folder.path, ring, written)

@@ -42,7 +42,7 @@ class Training:
     def __init__(
         self, settings: Settings, folder: RunFolder | None = None, track: str | None = None
     ):
-        self.settings = settings
+        self.settings = settings = settings.begun()
         self.loop = make_loop(settings)
         self.step = 0
         self.seconds = 0.0

@@ -164,7 +164,8 @@ def _features(torso: Any, observation_shape: tuple[int, ...]) -> int:
     """How many a user's torso has; says so if it has none."""
     name = type(torso).__name__
     try:
-        features = jax.eval_shape(call, torso, jnp.zeros(observation_shape))
+        seen = partial(call, torso, key=jax.random.key(0))  # as in training: layers may draw
+        features = jax.eval_shape(seen, jnp.zeros(observation_shape))
     except (TypeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise UserError(

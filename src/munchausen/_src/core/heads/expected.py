@@ -1,7 +1,6 @@
 """The expected return: one value an action (DQN)."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import jax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
@@ -9,12 +8,19 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from munchausen._src.core.backup import Backup
 from munchausen._src.core.heads.base import Estimate, Loss, huber, of_action, split_outputs
 from munchausen._src.core.network import Apply
+from munchausen._src.errors import unknown
+
+_LOSSES = ("huber", "mse")
 
 
 @dataclass(frozen=True)
 class Expected:
-    loss_function: Literal["huber", "mse"] = "huber"
+    loss_function: str = "huber"  # or "mse"
     cosines = None
+
+    def __post_init__(self) -> None:
+        if self.loss_function not in _LOSSES:
+            raise unknown("loss", self.loss_function, _LOSSES)
 
     def outputs(self, actions: int) -> int:
         return actions

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from munchausen._src.core.replay.prioritised import Priorities, draw, make_priorities, put
 from munchausen._src.errors import UserError
@@ -46,6 +46,10 @@ class TransitionReplay:
 
     def init(self, example: Transitions) -> TransitionStore:
         """Room for transitions like `example`, one of them without a batch axis."""
+        if self.capacity < 1:
+            raise UserError(f"a replay needs room for a transition, not {self.capacity}")
+        number = jnp.float32(0)  # a 0 in the example is no promise of whole numbers
+        example = example._replace(a_tm1=jnp.int32(0), r_t=number, discount_t=number)
         items = jax.tree.map(
             lambda x: jnp.zeros((self.capacity, *jnp.shape(x)), _dtype(x)), example
         )
@@ -84,12 +88,23 @@ class TransitionReplay:
         return state._replace(priorities=put(state.priorities, places, priorities))
 
 
-def batch_size(transitions: PyTree) -> int:
-    """Their leading axis. Refuses a batch in which it is not the same everywhere."""
-    shapes = {name: jnp.shape(x) for name, x in transitions._asdict().items()}
-    if not all(shapes.values()) or len({shape[0] for shape in shapes.values()}) > 1:
-        listed = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
-        raise UserError(f"transitions need one leading axis, the batch, that all share: {listed}")
+def batch_size(transitions: Any, weights: Any = None) -> int:
+    """How many transitions there are. Refuses a batch in which that is not the same everywhere, or
+    numbers that have more axes: they would be multiplied crosswise."""
+    numbers = {name: getattr(transitions, name) for name in ("a_tm1", "r_t", "discount_t")}
+    if weights is not None:
+        numbers["weights"] = weights
+    shapes = {name: list(jnp.shape(x)) for name, x in numbers.items()}
+    for name, part in transitions._asdict().items():
+        if name not in numbers:
+            shapes[name] = next((list(jnp.shape(x)) for x in jax.tree.leaves(part)), [])
+    sizes = {tuple(shapes[name]) for name in numbers} | {tuple(x[:1]) for x in shapes.values()}
+    if len(sizes) > 1 or () in sizes:
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise UserError(
+            "transitions need one leading axis, the batch, that all share, and a_tm1, r_t and "
+            f"discount_t no other: {listed}"
+        )
     return len(transitions.a_tm1)
 
 
